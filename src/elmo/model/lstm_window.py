@@ -1,0 +1,178 @@
+"""LSTM layers for training: full windows, both directions at once, gradients written out.
+
+As `lstm`, but the two directions are one batched product, the input half of the gates is one large
+product, and the backward pass leaves the weight gradients to one large product each. Products can
+be in bfloat16 while cells, sums and gradients of weights stay in float32. Axes: directions, steps,
+batch, dim (or hidden, or gates = 4 × hidden). Gates stand in the order i, g, f, o.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from elmo.model.lstm import LayerState, Lstm
+
+
+def read_window(
+    lstms: tuple[Lstm, Lstm],
+    x: Float[Tensor, "directions steps batch dim"],
+    state: LayerState,
+    keep: Float[Tensor, "directions steps batch"] | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> tuple[Float[Tensor, "directions steps batch dim"], LayerState]:
+    """Read a window without padding; numbers and gradients are those of `Lstm.forward`.
+
+    Args:
+        lstms: The same layer of the forward and the backward direction.
+        x: Inputs, each direction in its own reading order.
+        state: Of both directions, (directions, batch, ·) each; no gradient flows into it, as
+            windows are where backpropagation through time is cut.
+        keep: 0 where the state is set to zero before a token is read (a new sentence begins), 1
+            elsewhere. None keeps it throughout.
+        dtype: Of the matrix products.
+    """
+    config = lstms[0].config
+    weights = [
+        torch.stack([lstm.input_weight for lstm in lstms]),
+        torch.stack([lstm.state_weight for lstm in lstms]),
+        torch.stack([lstm.full_bias for lstm in lstms]),
+    ]
+    projections = [lstm.projection_weight for lstm in lstms if lstm.projection_weight is not None]
+    weights.append(torch.stack(projections) if projections else x.new_empty(0))
+    clips = (config.cell_clip, config.projection_clip if projections else None)
+    outputs, h, c = _Window.apply(x, state.h, state.c, keep, *weights, clips, dtype)
+    return outputs, LayerState(h, c)
+
+
+def cell_forward(
+    gates: Tensor,
+    last_c: Tensor,
+    keep: Tensor | None,
+    cell_clip: float | None,
+    into: tuple[Tensor, Tensor, Tensor],
+) -> None:
+    """Activate the gates in place; the new cell, its tanh and the output go where `into` says."""
+    i, g, f, o = gates.to(last_c.dtype).chunk(4, dim=-1)
+    i, g, f, o = torch.sigmoid(i), torch.tanh(g), torch.sigmoid(f), torch.sigmoid(o)
+    if keep is not None:
+        last_c = last_c * keep
+    c = f * last_c + i * g
+    if cell_clip is not None:
+        c = c.clamp(-cell_clip, cell_clip)
+    tanh_c = torch.tanh(c)
+    activated = torch.cat([i, g, f, o], dim=-1)
+    for stored, value in zip((*into, gates), (c, tanh_c, o * tanh_c, activated), strict=True):
+        stored.copy_(value)
+
+
+def cell_backward(
+    d_out: Tensor,
+    d_c: Tensor,
+    gates: Tensor,
+    cells: tuple[Tensor, Tensor, Tensor],
+    keep: Tensor | None,
+    cell_clip: float | None,
+) -> None:
+    """Gradients of output and new cell → of the gates before activation, of the last cell, in place.
+
+    `cells` are the last cell, the new one, and its tanh; `gates` and `d_c` are written over. Where
+    the cell was clipped nothing flows back.
+    """
+    last_c, c, tanh_c = cells
+    i, g, f, o = gates.to(d_c.dtype).chunk(4, dim=-1)
+    tanh_c, d_out = tanh_c.to(d_c.dtype), d_out.to(d_c.dtype)
+    d_new = d_c + d_out * o * (1 - tanh_c * tanh_c)
+    if cell_clip is not None:
+        d_new = torch.where(c.abs() < cell_clip, d_new, 0.0)
+    d_last = d_new * f
+    if keep is not None:
+        last_c, d_last = last_c * keep, d_last * keep
+    d_gates = [
+        d_new * g * i * (1 - i),
+        d_new * i * (1 - g * g),
+        d_new * last_c * f * (1 - f),
+        d_out * tanh_c * o * (1 - o),
+    ]
+    gates.copy_(torch.cat(d_gates, dim=-1))
+    d_c.copy_(d_last)
+
+
+class _Window(torch.autograd.Function):
+    @staticmethod
+    def forward(  # type: ignore[no-untyped-def]
+        ctx: Any, x, h, c, keep, input_weight, state_weight, bias, projection, clips, dtype
+    ):
+        n_directions, n_steps, n_rows, dim = x.shape
+        cell_clip, projection_clip = clips
+        projects = projection.numel() > 0
+        x, w_in, w_state = x.to(dtype), input_weight.to(dtype), state_weight.to(dtype)
+        w_out = projection.to(dtype) if projects else projection
+        gates = torch.baddbmm(bias.to(dtype).unsqueeze(1), x.flatten(1, 2), w_in.transpose(1, 2))
+        gates = gates.unflatten(1, (n_steps, n_rows))
+        hidden = c.shape[-1]
+        cells = c.new_empty(n_directions, n_steps + 1, n_rows, hidden)
+        tanh_cells, unprojected = (gates.new_empty(*gates.shape[:-1], hidden) for _ in range(2))
+        starts, outputs = torch.empty_like(x), torch.empty_like(x)
+        h, cells[:, 0] = h.to(dtype), c
+        for t in range(n_steps):
+            kept = None if keep is None else keep[:, t, :, None]
+            h = starts[:, t].copy_(h if kept is None else h * kept)
+            gates[:, t].baddbmm_(h, w_state.transpose(1, 2))
+            into = (cells[:, t + 1], tanh_cells[:, t], unprojected[:, t])
+            cell_forward(gates[:, t], cells[:, t], kept, cell_clip, into)
+            h = unprojected[:, t]
+            if projects:
+                h = torch.bmm(h, w_out.transpose(1, 2))
+            if projection_clip is not None:
+                h = h.clamp_(-projection_clip, projection_clip)
+            outputs[:, t] = h
+        ctx.save_for_backward(
+            x, keep, w_in, w_state, w_out, gates, cells, tanh_cells, unprojected, starts, outputs
+        )
+        ctx.clips = clips
+        h, c = h.to(c.dtype), cells[:, n_steps].clone()
+        ctx.mark_non_differentiable(h, c)
+        return outputs.to(c.dtype), h, c
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_outputs: Tensor, *_: Tensor):  # type: ignore[no-untyped-def]
+        x, keep, w_in, w_state, w_out, gates, cells, tanh_cells, unprojected, starts, outputs = (
+            ctx.saved_tensors
+        )
+        cell_clip, projection_clip = ctx.clips
+        projects, n_steps, dtype = w_out.numel() > 0, x.shape[1], x.dtype
+        d_outputs = d_outputs.to(dtype)
+        if projection_clip is not None:
+            unclipped = outputs.abs() < projection_clip
+        d_projected = torch.empty_like(outputs)
+        d_h, d_c = torch.zeros_like(outputs[:, 0]), torch.zeros_like(cells[:, 0])
+        for t in reversed(range(n_steps)):
+            kept = None if keep is None else keep[:, t, :, None]
+            d_h = d_h.add_(d_outputs[:, t])
+            if projection_clip is not None:
+                d_h = d_h.mul_(unclipped[:, t])
+            d_projected[:, t] = d_h
+            d_out = torch.bmm(d_h, w_out) if projects else d_h
+            around = (cells[:, t], cells[:, t + 1], tanh_cells[:, t])
+            cell_backward(d_out, d_c, gates[:, t], around, kept, cell_clip)
+            d_h = torch.bmm(gates[:, t], w_state)
+            if kept is not None:
+                d_h = d_h.mul_(kept.to(dtype))
+        flat = gates.flatten(1, 2)  # gradients by now
+        transposed = flat.transpose(1, 2)
+        d_x = torch.bmm(flat, w_in).view_as(x).to(cells.dtype)
+        d_in = torch.bmm(transposed, x.flatten(1, 2)).to(cells.dtype)
+        d_state = torch.bmm(transposed, starts.flatten(1, 2)).to(cells.dtype)
+        # A product with ones: a sum that is as fast in bfloat16 as the products around it.
+        ones = flat.new_ones(len(flat), 1, flat.shape[1])
+        d_bias = torch.bmm(ones, flat).squeeze(1).to(cells.dtype)
+        d_projection = None
+        if projects:
+            d_projection = torch.bmm(
+                d_projected.flatten(1, 2).transpose(1, 2), unprojected.flatten(1, 2)
+            ).to(cells.dtype)
+        return d_x, None, None, None, d_in, d_state, d_bias, d_projection, None, None

@@ -1,0 +1,82 @@
+"""Cross entropy among chosen words, a chunk of tokens at a time: scores are never held for all
+tokens, and gradients are made in the same pass. Axes: tokens, dim, words.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+CHUNK_TOKENS = 256
+"""Few enough that a chunk's scores stay in a core's cache between the passes over them."""
+
+
+def chunked_cross_entropy(
+    hidden: Float[Tensor, "tokens dim"],
+    weight: Float[Tensor, "words dim"],
+    bias: Float[Tensor, " words"],
+    targets: Int[Tensor, " tokens"],
+    everywhere: Bool[Tensor, " words"],
+    dtype: torch.dtype = torch.float32,
+) -> Float[Tensor, " tokens"]:
+    """−log softmax(W h + b)[target] of each token.
+
+    Args:
+        hidden: One vector per token.
+        weight: One row per word that takes part.
+        bias: One number per word.
+        targets: Rows of `weight`.
+        everywhere: False for words that count only where they are the target.
+        dtype: Of the matrix products; sums and gradients are in the dtype of `hidden`.
+
+    The gradient is that of the mean: a loss that weights tokens differently is refused.
+    """
+    return _ChunkedCrossEntropy.apply(hidden, weight, bias, targets, everywhere, dtype)
+
+
+def probabilities(
+    scores: Tensor, bias: Tensor, true: Tensor, alone: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Scores without bias → softmax in their dtype, and the log of its sum.
+
+    `true` are the target's scores with bias; `alone` marks tokens whose target is not among the
+    words of all and is to be added to the sum.
+    """
+    full = scores.to(bias.dtype) + bias
+    log_sum = torch.logsumexp(full, dim=1, keepdim=True)
+    log_sum = torch.where(alone, torch.logaddexp(log_sum, true), log_sum)
+    return torch.exp(full - log_sum).to(scores.dtype), log_sum
+
+
+class _ChunkedCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, hidden, weight, bias, targets, everywhere, dtype):  # type: ignore[no-untyped-def]
+        low, w = hidden.to(dtype), weight.to(dtype)
+        shift = bias.masked_fill(~everywhere, -torch.inf)
+        losses = hidden.new_empty(len(hidden))
+        d_hidden, d_weight = torch.empty_like(low), torch.zeros_like(weight)
+        d_bias = torch.zeros_like(bias)
+        for start in range(0, len(hidden), CHUNK_TOKENS):
+            chunk = slice(start, start + CHUNK_TOKENS)
+            h, own = low[chunk], targets[chunk].unsqueeze(1)
+            scores = h @ w.T
+            true = scores.gather(1, own).to(bias.dtype) + bias[own]
+            p, log_sum = probabilities(scores, shift, true, ~everywhere[own])
+            losses[chunk] = (log_sum - true).squeeze(1)
+            p.scatter_(1, own, torch.expm1(true - log_sum).to(dtype))
+            d_hidden[chunk] = p @ w
+            d_weight += p.T @ h
+            d_bias += (p.new_ones(1, len(p)) @ p).squeeze(0)
+        ctx.save_for_backward(d_hidden.to(hidden.dtype), d_weight, d_bias)
+        return losses
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_losses: Tensor):  # type: ignore[no-untyped-def]
+        # One weight for all tokens, as a mean has; otherwise the passes would have to be made again.
+        scale = d_losses[0]
+        if not torch.equal(d_losses, scale.expand_as(d_losses)):
+            raise ValueError("the chunked loss can be averaged or summed, not weighted by token")
+        return (*(scale * d for d in ctx.saved_tensors), None, None, None)

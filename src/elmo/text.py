@@ -1,0 +1,362 @@
+"""Raw text → tokens with character offsets; tokens → character ids; vocabulary; batches.
+
+A token is read as the bytes of its UTF-8 form between a begin-of-word and an end-of-word id, padded
+to `max_chars` (50 in every released model). Ids are those of the originals at inference: byte + 1,
+so that 0 stands for "no token here".
+"""
+
+import gzip
+import io
+import lzma
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from elmo.config import MAX_CHARS, suggest
+
+BEGIN_SENTENCE_CHAR, END_SENTENCE_CHAR, BEGIN_WORD_CHAR, END_WORD_CHAR, PADDING_CHAR = range(
+    257, 262
+)
+BEGIN_SENTENCE, END_SENTENCE, UNKNOWN = "<S>", "</S>", "<UNK>"
+SPECIALS = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
+WHITESPACE = "whitespace"
+"""Instead of a language: the text is tokenized already, with white space between tokens."""
+
+Errors = Literal["strict", "replace"]
+REPLACEMENT = "\ufffd"
+
+
+class Token(NamedTuple):
+    """A token and where it stands: `text[start:end]` is the token."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Tokenizer:
+    """Split raw text into tokens that know their character offsets.
+
+    Args:
+        language: A language code that spaCy knows (`en`, `de`, `pt`, …, `xx` for any), whose rules
+            split the text; or `whitespace` for text that is tokenized already.
+
+    Raises:
+        ValueError: If spaCy has no such language, or the language needs a package of its own.
+    """
+
+    def __init__(self, language: str = "en") -> None:
+        self.language = language
+        self._nlp = None if language == WHITESPACE else _blank_pipeline(language)
+
+    def __call__(self, text: str) -> list[Token]:
+        """Tokens of `text` in order; white space is never a token. Empty text has none."""
+        if not isinstance(text, str):
+            raise TypeError(f"text is {text!r} ({type(text).__name__}), but expected a string")
+        if self._nlp is None:
+            return _split_on_whitespace(text)
+        # spaCy keeps every new word for ever; the zone forgets them, so memory does not grow.
+        with self._nlp.memory_zone():
+            return [
+                Token(token.text, token.idx, token.idx + len(token.text))
+                for token in self._nlp.tokenizer(text)
+                if not token.is_space
+            ]
+
+
+def char_ids(
+    tokens: Sequence[str], max_chars: int = MAX_CHARS, *, errors: Errors = "strict"
+) -> Int[np.ndarray, "tokens chars"]:
+    """Character ids of tokens, as the originals make them.
+
+    `<S>` and `</S>` become the begin and end of a sentence. A token of more than `max_chars` − 2
+    bytes is cut there, even within a character.
+
+    Args:
+        tokens: Tokens of one sentence or any others.
+        max_chars: Ids per token, begin and end of word included.
+        errors: What to do with lone surrogates and NUL characters, which no text has: `strict`
+            refuses them, `replace` reads U+FFFD in their place.
+
+    Raises:
+        TypeError: If a token is not a string.
+        ValueError: If a token holds a lone surrogate or a NUL, with `errors="strict"`.
+
+    Source:
+        `UnicodeCharsVocabulary` and `Batcher` in `allenai/bilm-tf`.
+    """
+    encoded = [_bytes(token, errors)[: max_chars - 2] for token in tokens]
+    lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
+    ids = np.full((len(encoded), max_chars), PADDING_CHAR, dtype=np.int64)
+    rows = np.repeat(np.arange(len(encoded)), lengths)
+    starts = np.cumsum(lengths) - lengths
+    columns = np.arange(len(rows)) - np.repeat(starts, lengths) + 1
+    ids[:, 0] = BEGIN_WORD_CHAR
+    ids[rows, columns] = np.frombuffer(b"".join(encoded), dtype=np.uint8).astype(np.int64) + 1
+    ids[np.arange(len(encoded)), lengths + 1] = END_WORD_CHAR
+    for row, token in enumerate(tokens):
+        if token in (BEGIN_SENTENCE, END_SENTENCE):
+            ids[row] = _sentence_boundary(token == BEGIN_SENTENCE, max_chars)
+    return ids
+
+
+def batch_char_ids(
+    sentences: Sequence[Sequence[str]],
+    max_chars: int = MAX_CHARS,
+    *,
+    boundaries: bool = True,
+    errors: Errors = "strict",
+) -> Int[np.ndarray, "batch tokens chars"]:
+    """Character ids of a batch, padded with zeros to the longest sentence.
+
+    Args:
+        sentences: Tokenized sentences.
+        max_chars: Ids per token.
+        boundaries: Whether each sentence is put between `<S>` and `</S>`, as the biLM reads it.
+        errors: As for `char_ids`.
+
+    Raises:
+        TypeError: If a sentence is a string instead of a sequence of tokens.
+    """
+    edge = int(boundaries)
+    n_tokens = max((len(sentence) for sentence in sentences), default=0) + 2 * edge
+    ids = np.zeros((len(sentences), n_tokens, max_chars), dtype=np.int64)
+    for i, sentence in enumerate(sentences):
+        check_tokens(sentence, i)
+        inner = char_ids(sentence, max_chars, errors=errors)
+        ids[i, edge : edge + len(inner)] = inner
+        if boundaries:
+            ids[i, 0] = _sentence_boundary(True, max_chars)
+            ids[i, len(inner) + 1] = _sentence_boundary(False, max_chars)
+    return ids
+
+
+def check_tokens(sentence: Sequence[str], i: int) -> None:
+    """Refuse what is no sequence of tokens, naming `sentences[i]`."""
+    if isinstance(sentence, str):
+        raise TypeError(
+            f"sentences[{i}] is the string {_short(sentence)}, but a sentence is a sequence of "
+            f"tokens. To split it on spaces, pass sentences[{i}].split()."
+        )
+    if not isinstance(sentence, Sequence):
+        raise TypeError(
+            f"sentences[{i}] is {type(sentence).__name__}, but a sentence is a sequence of tokens"
+        )
+
+
+class Vocabulary:
+    """The words that a language model predicts; a line of the file is a word, its number the id.
+
+    Args:
+        words: All words in the order of their ids, with `<S>`, `</S>` and `<UNK>` among them.
+
+    Raises:
+        ValueError: If one of the specials is absent.
+
+    Source:
+        The vocabulary files of `allenai/bilm-tf`.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = list(words)
+        absent = [special for special in SPECIALS if special not in self._ids]
+        if absent:
+            raise ValueError(
+                f"the vocabulary has no {', '.join(absent)}: a line each with "
+                f"{', '.join(SPECIALS)} is wanted"
+            )
+        self.begin, self.end, self.unknown = (self._ids[special] for special in SPECIALS)
+
+    @cached_property
+    def _ids(self) -> Mapping[str, int]:
+        return {word: i for i, word in enumerate(self.words)}
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._ids
+
+    def id(self, word: str) -> int:
+        """The id of `word`, or that of `<UNK>`."""
+        return self._ids.get(word, self.unknown)
+
+    @classmethod
+    def from_counts(
+        cls, counts: Mapping[str, int], *, max_words: int | None = None, min_count: int = 1
+    ) -> "Vocabulary":
+        """The most frequent words first, after the specials; equal counts by the alphabet.
+
+        Args:
+            counts: How often each word occurs.
+            max_words: Size at most, specials included; None for no bound.
+            min_count: Rarer words are left out.
+        """
+        words = [w for w, n in counts.items() if n >= min_count and w and w not in SPECIALS]
+        words.sort(key=lambda word: (-counts[word], word))
+        if max_words is not None:
+            if max_words <= len(SPECIALS):
+                raise ValueError(
+                    f"max_words is {max_words}, but the specials alone are {len(SPECIALS)}"
+                )
+            words = words[: max_words - len(SPECIALS)]
+        return cls([*SPECIALS, *words])
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Vocabulary":
+        """Read a vocabulary file of `bilm-tf`: UTF-8, a word per line."""
+        with open_text(path) as file:
+            words = [line.strip() for line in file]
+        try:
+            return cls([word for word in words if word != "!!!MAXTERMID"])
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+    def write(self, path: str | Path) -> None:
+        """Write a vocabulary file of `bilm-tf`; beside, then renamed."""
+        path = Path(path)
+        beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        beside.write_text("".join(f"{word}\n" for word in self.words), encoding="utf-8")
+        os.replace(beside, path)
+
+
+def open_text(path: str | Path, errors: Errors = "strict") -> IO[str]:
+    """Open a text file, compressed (`.gz`, `.xz`) or not, for reading lines as UTF-8.
+
+    Lines end at newlines only; other separators that Unicode knows stay in the line. A byte order
+    mark at the start is dropped.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, but a text file was expected")
+    openers = {".gz": gzip.open, ".xz": lzma.open}
+    try:
+        raw = openers.get(path.suffix, open)(path, "rb")
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist") from None
+    return io.TextIOWrapper(raw, encoding="utf-8-sig", errors=errors, newline="\n")
+
+
+def read_lines(path: str | Path, errors: Errors = "strict") -> Iterator[str]:
+    """Lines of a text file without their ends, one at a time.
+
+    Args:
+        path: UTF-8 text; `.gz` and `.xz` are decompressed.
+        errors: `strict` refuses invalid UTF-8 and NUL characters, naming the line; `replace` puts
+            U+FFFD in their place.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If a line is not UTF-8 or holds a NUL, or the compressed file is damaged.
+    """
+    if errors not in ("strict", "replace"):
+        raise ValueError(f'errors is {errors!r}, but expected "strict" or "replace"')
+    number = 0
+    with open_text(path, "replace" if errors == "replace" else "surrogateescape") as file:
+        while True:
+            try:
+                line = file.readline()
+            except (EOFError, OSError, lzma.LZMAError) as error:
+                raise ValueError(
+                    f"{path}: damaged or not of the kind its name says, after line {number} "
+                    f"({error})"
+                ) from None
+            if not line:
+                return
+            number += 1
+            line = line.rstrip("\r\n") if line.endswith("\n") else line
+            if errors == "replace":
+                line = line.replace("\0", REPLACEMENT)
+            else:
+                _check_line(line, path, number)
+            yield line
+
+
+def length_sorted_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
+    """Group sentences of similar length: indices, longest first, in batches within a budget.
+
+    Args:
+        lengths: Tokens in each sentence.
+        batch_tokens: Tokens per batch at most, padding included; a longer sentence stands alone.
+    """
+    if batch_tokens < 1:
+        raise ValueError(f"batch_tokens is {batch_tokens}, but a batch has at least 1 token")
+    batches: list[list[int]] = []
+    room = 0
+    # Equal lengths stay in input order, so that batches do not depend on the sort's whims.
+    for i in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
+        if room == 0:
+            batches.append([])
+            room = max(1, batch_tokens // max(1, lengths[i]))
+        batches[-1].append(i)
+        room -= 1
+    return batches
+
+
+def _bytes(token: str, errors: Errors) -> bytes:
+    if not isinstance(token, str):
+        raise TypeError(f"a token is {token!r} ({type(token).__name__}), but expected a string")
+    if errors == "replace":
+        clean = token.replace("\0", REPLACEMENT).encode("utf-16", "surrogatepass")
+        return clean.decode("utf-16", "replace").encode()
+    if "\0" in token:
+        raise ValueError(f'token {_short(token)} holds a NUL: remove it, or pass errors="replace"')
+    try:
+        return token.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"token {_short(token)} holds a lone surrogate, which is no character: decode the "
+            'text anew, or pass errors="replace"'
+        ) from None
+
+
+def _check_line(line: str, path: str | Path, number: int) -> None:
+    if "\0" in line:
+        raise ValueError(
+            f"{path}, line {number}: holds a NUL character, so this may not be UTF-8 text; convert "
+            'the file, or choose errors "replace"'
+        )
+    if not line.isascii() and any("\ud800" <= char <= "\udfff" for char in line):
+        raise ValueError(
+            f"{path}, line {number}: is not valid UTF-8; convert the file, or choose errors "
+            '"replace"'
+        )
+
+
+def _sentence_boundary(begin: bool, max_chars: int) -> Int[np.ndarray, " chars"]:
+    ids = np.full(max_chars, PADDING_CHAR, dtype=np.int64)
+    ids[:3] = BEGIN_WORD_CHAR, BEGIN_SENTENCE_CHAR if begin else END_SENTENCE_CHAR, END_WORD_CHAR
+    return ids
+
+
+def _split_on_whitespace(text: str) -> list[Token]:
+    tokens, end = [], 0
+    for word in text.split():
+        start = text.index(word, end)
+        end = start + len(word)
+        tokens.append(Token(word, start, end))
+    return tokens
+
+
+def _blank_pipeline(language: str):  # type: ignore[no-untyped-def]
+    import spacy
+    from spacy.util import registry
+
+    try:
+        return spacy.blank(language)
+    except ImportError as error:
+        known = sorted(registry.languages.get_all()) if "find" in str(error) else []
+        raise ValueError(
+            f'no tokenizer for language "{language}": give a language that spaCy knows, or '
+            f'"{WHITESPACE}" for text that is tokenized already.{suggest(language, known)} '
+            f"({' '.join(str(error).split())[:200]})"
+        ) from None
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:40] + "…")
