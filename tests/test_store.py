@@ -7,20 +7,24 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from elmo import store
 from elmo.store import VectorWriter, check_room, read_sentences, read_vectors
 
 N_LAYERS, DIM = 2, 3
-SHAPE = {"n_layers": N_LAYERS, "dim": DIM, "fingerprint": "small, zero, ewt.txt"}
+SHAPE: dict[str, Any] = {"n_layers": N_LAYERS, "dim": DIM, "fingerprint": "small, zero, ewt.txt"}
 # More than ten, so that "10" could come before "2"; empty ones at the beginning and the end.
 LENGTHS = [0, 2, 4, 0, 1, 3, 2, 5, 0, 1, 4, 2, 3, 0]
 
@@ -251,25 +255,26 @@ class Camera:
         return sorted(self.images.iterdir())
 
 
-def go_on(path):
+def go_on(path, sentences):
     """Resume, unless the kill came after the file had got its name."""
     if path.exists():
-        assert_holds(path)
+        assert_holds(path, sentences)
         with pytest.raises(FileExistsError, match="nothing to resume"):
-            write(path, resume=True)
+            write(path, sentences, resume=True)
     else:
-        write(path, resume=True)
-        assert_holds(path)
+        write(path, sentences, resume=True)
+        assert_holds(path, sentences)
     assert os.listdir(path.parent) == [path.name]
 
 
 @every_format
 def test_a_run_killed_at_any_moment_goes_on_to_the_same_vectors(tmp_path, suffix):
+    sentences = SENTENCES[:8]
     folder = tmp_path / "work"
     folder.mkdir()
     with pytest.MonkeyPatch.context() as patch:
         camera = Camera(patch, folder, tmp_path / "images")
-        write(folder / f"out{suffix}")
+        write(folder / f"out{suffix}", sentences)
     images = camera.all_images()
     assert len(images) > 30
     # A second kill, in the run that goes on after the first
@@ -277,9 +282,9 @@ def test_a_run_killed_at_any_moment_goes_on_to_the_same_vectors(tmp_path, suffix
     shutil.copytree(images[len(images) // 2], killed)
     with pytest.MonkeyPatch.context() as patch:
         camera = Camera(patch, killed, tmp_path / "more")
-        write(killed / f"out{suffix}", resume=True)
-    for image in images + camera.all_images():
-        go_on(image / f"out{suffix}")
+        write(killed / f"out{suffix}", sentences, resume=True)
+    for image in images + camera.all_images()[::3]:
+        go_on(image / f"out{suffix}", sentences)
 
 
 KILLED = """
@@ -312,6 +317,7 @@ def test_a_process_killed_by_the_system_loses_its_lock_and_little_else(tmp_path)
         env={**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"},
         text=True,
     ) as process:
+        assert process.stdout is not None
         assert process.stdout.readline() == "written\n"
         with pytest.raises(BlockingIOError, match="another process is writing"):
             write(paths[0], resume=True)
@@ -344,6 +350,66 @@ def test_an_interrupt_within_a_write_is_still_an_interrupt(tmp_path, monkeypatch
     assert_holds(path)
 
 
+@every_format
+def test_an_interrupt_right_after_a_commit_keeps_it(tmp_path, monkeypatch, suffix):
+    path = tmp_path / f"out{suffix}"
+    leave_unfinished(path, 5)
+
+    def interrupt(file):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(store._GrowingFile, "settle", interrupt)
+        write(path, resume=True)
+    with VectorWriter(path, **SHAPE, resume=True) as writer:
+        assert writer.n_sentences > 5
+        for tokens, vectors in SENTENCES[writer.n_sentences :]:
+            writer.append(tokens, vectors)
+    assert_holds(path)
+
+
+positions = st.integers(0, 10_000)
+changes = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), positions, st.integers(1, 2500)),
+        st.tuples(st.just("truncate"), positions, st.just(0)),
+        st.tuples(st.sampled_from(["commit", "kill"]), st.just(0), st.just(0)),
+    ),
+    max_size=12,
+)
+
+
+@given(changes=changes)
+def test_a_growing_file_reads_as_written_and_falls_back_to_its_last_commit(changes):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "vectors"
+        file = store._GrowingFile(path)
+        wanted, safe, pages = b"", b"", []
+        for step, (change, position, n_bytes) in enumerate(changes, 1):
+            start = position % (len(wanted) + 1)
+            if change == "write":
+                data = bytes([step]) * n_bytes
+                file.seek(start)
+                file.write(data)
+                wanted = wanted[:start] + data + wanted[start + len(data) :]
+            elif change == "truncate":
+                wanted = wanted[:start]
+                file.truncate(len(wanted))
+            else:
+                safe, pages = wanted, [(at, bytes(page)) for at, page in file.pages]
+                if change == "kill":
+                    break
+                file.settle()
+                assert path.read_bytes() == safe
+            file.seek(0)
+            assert file.read() == wanted
+        file.check()
+        file.close()
+        recovered = store._GrowingFile(path, len(safe), pages)
+        recovered.close()
+        assert path.read_bytes() == safe
+
+
 def disk_fills_up_at(size):
     def write_at(file, start, data, write_at=store._GrowingFile._write_at):
         write_at(file, start, data[: max(size - start, 0)])
@@ -363,7 +429,7 @@ def test_a_full_disk_says_how_much_is_safe_and_how_to_go_on(tmp_path, monkeypatc
             write(path)
     assert caught.value.errno == errno.ENOSPC
     message = str(caught.value)
-    n_safe = int(re.search(r"(\d+) sentences are safe", message)[1])
+    n_safe = int(re.findall(r"(\d+) sentences are safe", message)[0])
     assert "make room, then go on with resume=True (--resume)" in message
     assert "\n" not in message
     assert (n_safe > 0) == (size > 100)
@@ -495,7 +561,7 @@ def test_one_file_has_one_writer_at_a_time(tmp_path):
     with VectorWriter(path, **SHAPE) as writer:
         for options in ({}, {"force": True}, {"resume": True}):
             with pytest.raises(BlockingIOError, match="another process is writing"):
-                VectorWriter(path, **SHAPE, **options)
+                VectorWriter(path, **{**SHAPE, **options})
         for tokens, vectors in SENTENCES:
             writer.append(tokens, vectors)
     assert_holds(path)

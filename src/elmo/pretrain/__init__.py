@@ -1,0 +1,1 @@
+"""Learn a biLM from text; perplexity."""

@@ -1,0 +1,1 @@
+"""One contextual vector per word: ELMo on current PyTorch."""

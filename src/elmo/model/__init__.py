@@ -1,0 +1,1 @@
+"""The network: a file is a box of the figure in the paper."""
