@@ -196,9 +196,7 @@ def config_from_dict(cls: type[Config], values: Mapping[str, Any], where: str = 
     for name, field in fields.items():
         if name in values:
             built[name] = _convert(values[name], hints[name], name, where)
-        elif (
-            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        ):
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise ValueError(f'{prefix}setting "{name}" is missing')
     try:
         return cls(**built)
@@ -208,9 +206,7 @@ def config_from_dict(cls: type[Config], values: Mapping[str, Any], where: str = 
 
 def config_to_dict(config: Any) -> dict[str, Any]:
     """Plain values of a settings dataclass, as JSON can hold them."""
-    return {
-        field.name: _plain(getattr(config, field.name)) for field in dataclasses.fields(config)
-    }
+    return {field.name: _plain(getattr(config, field.name)) for field in dataclasses.fields(config)}
 
 
 def suggest(key: str, known: Any) -> str:

@@ -147,7 +147,7 @@ def draw_negatives(n_words: int, n_negatives: int, rng: np.random.Generator) -> 
 def log_expected_count(
     words: Int[Tensor, " words"], n_words: int, n_tries: int
 ) -> Float[Tensor, " words"]:
-    """log of the probability that a word is among the distinct words of `n_tries` draws."""
+    """Log of the probability that a word is among the distinct words of `n_tries` draws."""
     rank = words.double()
     p = torch.log1p(1 / (rank + 1)) / np.log(n_words + 1)
     return torch.log(-torch.expm1(n_tries * torch.log1p(-p))).float()

@@ -38,7 +38,7 @@ class Perplexity:
 
     @property
     def average(self) -> float:
-        """exp of the mean of both directions' losses: what bilm-tf reports."""
+        """Exp of the mean of both directions' losses: what bilm-tf reports."""
         return math.sqrt(self.forward_lm * self.backward_lm)
 
 
@@ -140,4 +140,6 @@ def _losses(
             for of_left, of_right in zip(left.state, right.state, strict=True)
         )
     )
-    return np.array([forward_loss.double().sum().item(), backward_loss.double().sum().item()]), after
+    return np.array(
+        [forward_loss.double().sum().item(), backward_loss.double().sum().item()]
+    ), after

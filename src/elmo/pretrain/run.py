@@ -146,7 +146,9 @@ def _train(
     lines, saved, since, sums = time.monotonic(), time.monotonic(), 0, torch.zeros(2)
     step = 0
     for window in _endless_windows(corpus, rng, settings.n_rows, settings.n_steps):
-        negatives = draw_negatives(len(corpus.vocabulary), n_negatives, rng) if n_negatives else None
+        negatives = (
+            draw_negatives(len(corpus.vocabulary), n_negatives, rng) if n_negatives else None
+        )
         losses = model(
             window, corpus.types, state, negatives=negatives, carry=settings.carry, dtype=dtype
         )

@@ -29,9 +29,7 @@ class Window(NamedTuple):
     begins: Bool[np.ndarray, "directions steps rows"]
 
 
-def windows(
-    corpus: Corpus, order: Iterable[int], *, n_rows: int, n_steps: int
-) -> Iterator[Window]:
+def windows(corpus: Corpus, order: Iterable[int], *, n_rows: int, n_steps: int) -> Iterator[Window]:
     """Pack sentences of a corpus in the order given.
 
     When the sentences are used up, the window that could not be filled is left out, with what
