@@ -1,6 +1,6 @@
-"""Our format: a folder with `config.json` and `model.safetensors`; `vocabulary.txt` and
-`softmax.safetensors` where the model can still predict words and be trained on.
+"""Our format: a folder with `config.json` and `model.safetensors`.
 
+Beside them `vocabulary.txt` and `softmax.safetensors`, where the model can still predict words.
 Each file is written beside and renamed; `config.json` comes last, so that a folder without it is
 known to be unfinished.
 """

@@ -1,6 +1,7 @@
-"""An LSTM layer for inference, without padding: as `lstm`, but each step takes only the rows that
-still have a token, and the input half of the gates is one large product.
+"""An LSTM layer for inference, without padding.
 
+As `lstm`, but each step takes only the rows that still have a token, and the input half of the
+gates is one large product.
 Rows are sorted by length, longest first, and tokens stand in the order of time: all first tokens,
 all second tokens of the rows that have one, and so on. Axes: packed (all tokens), dim.
 """

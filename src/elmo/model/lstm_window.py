@@ -76,7 +76,7 @@ def cell_backward(
     keep: Tensor | None,
     cell_clip: float | None,
 ) -> None:
-    """Gradients of output and new cell → of the gates before activation, of the last cell, in place.
+    """Gradients of output and new cell → of gates before activation and last cell, in place.
 
     `cells` are the last cell, the new one, and its tanh; `gates` and `d_c` are written over. Where
     the cell was clipped nothing flows back.
@@ -105,7 +105,7 @@ class _Window(torch.autograd.Function):
     def forward(  # type: ignore[no-untyped-def]
         ctx: Any, x, h, c, keep, input_weight, state_weight, bias, projection, clips, dtype
     ):
-        n_directions, n_steps, n_rows, dim = x.shape
+        n_directions, n_steps, n_rows, _ = x.shape
         cell_clip, projection_clip = clips
         projects = projection.numel() > 0
         x, w_in, w_state = x.to(dtype), input_weight.to(dtype), state_weight.to(dtype)

@@ -1,6 +1,6 @@
-"""One vector per token from all layers: γ · Σ_j softmax(w)_j · layer_j (Peters et al., 2018, eq. 1).
+"""One vector per token from all layers: γ · Σ_j softmax(w)_j · layer_j.
 
-Axes: layers, batch, tokens, dim.
+Peters et al. (2018), equation 1. Axes: layers, batch, tokens, dim.
 """
 
 from collections.abc import Sequence

@@ -121,7 +121,7 @@ class _Rows(torch.autograd.Function):
 
 
 def draw_negatives(n_words: int, n_negatives: int, rng: np.random.Generator) -> Negatives:
-    """Draw distinct words, p(k) = log((k + 2) / (k + 1)) / log(n_words + 1), until there are enough.
+    """Draw words, p(k) = log((k + 2) / (k + 1)) / log(n_words + 1), until enough are distinct.
 
     Source:
         `tf.random.log_uniform_candidate_sampler` with `unique=True`.

@@ -1,5 +1,7 @@
-"""Cross entropy among chosen words, a chunk of tokens at a time: scores are never held for all
-tokens, and gradients are made in the same pass. Axes: tokens, dim, words.
+"""Cross entropy among chosen words, a chunk of tokens at a time.
+
+Scores are never held for all tokens, and gradients are made in the same pass. Axes: tokens, dim,
+words.
 """
 
 from typing import Any
@@ -75,7 +77,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_losses: Tensor):  # type: ignore[no-untyped-def]
-        # One weight for all tokens, as a mean has; otherwise the passes would have to be made again.
+        # One weight for all tokens, as a mean has; else the passes would have to be made again.
         scale = d_losses[0]
         if not torch.equal(d_losses, scale.expand_as(d_losses)):
             raise ValueError("the chunked loss can be averaged or summed, not weighted by token")

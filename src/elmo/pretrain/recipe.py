@@ -3,7 +3,7 @@
 import dataclasses
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -101,10 +101,10 @@ class PretrainRecipe:
 
     output: str
     corpus: CorpusConfig
-    model: BiLMConfig = BiLMConfig()
-    optimiser: OptimiserConfig = OptimiserConfig()
-    training: TrainingConfig = TrainingConfig()
-    log: LogConfig = LogConfig()
+    model: BiLMConfig = field(default_factory=BiLMConfig)
+    optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    log: LogConfig = field(default_factory=LogConfig)
     seed: int = 1
     task: str = "pretrain"
 

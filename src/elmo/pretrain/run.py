@@ -144,8 +144,9 @@ def _train(
     state = model.zero_state(settings.n_rows)
     model.train()
     lines, saved, since, sums = time.monotonic(), time.monotonic(), 0, torch.zeros(2)
-    step = 0
-    for window in _endless_windows(corpus, rng, settings.n_rows, settings.n_steps):
+    for step, window in enumerate(
+        _endless_windows(corpus, rng, settings.n_rows, settings.n_steps), start=1
+    ):
         negatives = (
             draw_negatives(len(corpus.vocabulary), n_negatives, rng) if n_negatives else None
         )
@@ -155,9 +156,8 @@ def _train(
         # As the original: the mean over tokens, times the steps of a window.
         (losses.total * settings.n_steps).backward()
         state = [LayerState(layer.h.detach(), layer.c.detach()) for layer in losses.state]
-        share = budget.progress(step)
+        share = budget.progress(step - 1)
         norm = optimiser.step(share)
-        step += 1
         since += 1
         sums += torch.stack([losses.forward_lm.detach(), losses.backward_lm.detach()])
         if not math.isfinite(norm):

@@ -1,7 +1,7 @@
 """A corpus as windows of equal size, packed as the original packs them.
 
 Every row is a stream: when its sentence ends, it takes the next one of the corpus and goes on, so
-that no step is padding; a window cuts a sentence where it must, and the next window goes on with it.
+that no step is padding; a window cuts a sentence where it must, and the next goes on with it.
 The backward model gets the same sentences with their tokens reversed. `</S>` (for the backward
 model `<S>`) is predicted but never read. Axes: directions, steps, rows.
 """
