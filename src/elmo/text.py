@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Literal, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
@@ -225,7 +225,7 @@ class Vocabulary:
         os.replace(beside, path)
 
 
-def open_text(path: str | Path, errors: Errors = "strict") -> IO[str]:
+def open_text(path: str | Path, errors: str = "strict") -> IO[str]:
     """Open a text file, compressed (`.gz`, `.xz`) or not, for reading lines as UTF-8.
 
     Lines end at newlines only; other separators that Unicode knows stay in the line. A byte order
@@ -234,7 +234,7 @@ def open_text(path: str | Path, errors: Errors = "strict") -> IO[str]:
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, but a text file was expected")
-    openers = {".gz": gzip.open, ".xz": lzma.open}
+    openers: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
     try:
         raw = openers.get(path.suffix, open)(path, "rb")
     except FileNotFoundError:

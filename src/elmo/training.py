@@ -22,7 +22,7 @@ class OptimiserConfig:
 
     Args:
         name: `adagrad` as the original has it (accumulators start at 1), or `adam` (decoupled
-            weight decay; parameters with sparse gradients are updated lazily, rows without one rest).
+            weight decay; parameters with sparse gradients are updated lazily).
         learning_rate: At its highest. The original trains with Adagrad at 0.2.
         warmup: Share of the budget in which the rate rises from zero.
         schedule: `constant`, or a fall to zero over the rest of the budget by a line or a cosine.

@@ -40,7 +40,9 @@ def read_window(
         torch.stack([lstm.state_weight for lstm in lstms]),
         torch.stack([lstm.full_bias for lstm in lstms]),
     ]
-    projections = [lstm.projection_weight for lstm in lstms if lstm.projection_weight is not None]
+    projections: list[Tensor] = [
+        lstm.projection_weight for lstm in lstms if lstm.projection_weight is not None
+    ]
     weights.append(torch.stack(projections) if projections else x.new_empty(0))
     clips = (config.cell_clip, config.projection_clip if projections else None)
     outputs, h, c = _Window.apply(x, state.h, state.c, keep, *weights, clips, dtype)

@@ -113,5 +113,5 @@ class LanguageModel(nn.Module):
         vectors = torch.cat(parts).to(self.softmax.bias.dtype)
         rank = np.empty(len(tokens), dtype=np.int64)
         rank[by_length] = np.arange(len(tokens))
-        where = torch.from_numpy(rank[where].reshape(inputs.shape)).to(device)
-        return functional.embedding(where, vectors)
+        places = torch.from_numpy(rank[where].reshape(inputs.shape)).to(device)
+        return functional.embedding(places, vectors)
