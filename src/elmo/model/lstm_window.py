@@ -107,7 +107,7 @@ class _Window(torch.autograd.Function):
     def forward(  # type: ignore[no-untyped-def]
         ctx: Any, x, h, c, keep, input_weight, state_weight, bias, projection, clips, dtype
     ):
-        n_directions, n_steps, n_rows, _ = x.shape
+        _, n_steps, n_rows, _ = x.shape
         cell_clip, projection_clip = clips
         projects = projection.numel() > 0
         x, w_in, w_state = x.to(dtype), input_weight.to(dtype), state_weight.to(dtype)
@@ -115,16 +115,18 @@ class _Window(torch.autograd.Function):
         gates = torch.baddbmm(bias.to(dtype).unsqueeze(1), x.flatten(1, 2), w_in.transpose(1, 2))
         gates = gates.unflatten(1, (n_steps, n_rows))
         hidden = c.shape[-1]
-        cells = c.new_empty(n_directions, n_steps + 1, n_rows, hidden)
+        # Every cell has a storage of its own: compiled in-place code loses writes to a tensor
+        # when another argument is a view of the same storage (torch 2.13).
+        cells = [c, *(torch.empty_like(c) for _ in range(n_steps))]
         tanh_cells, unprojected = (gates.new_empty(*gates.shape[:-1], hidden) for _ in range(2))
         starts, outputs = torch.empty_like(x), torch.empty_like(x)
-        h, cells[:, 0] = h.to(dtype), c
+        h = h.to(dtype)
         for t in range(n_steps):
             kept = None if keep is None else keep[:, t, :, None]
             h = starts[:, t].copy_(h if kept is None else h * kept)
             gates[:, t].baddbmm_(h, w_state.transpose(1, 2))
-            into = (cells[:, t + 1], tanh_cells[:, t], unprojected[:, t])
-            cell_forward(gates[:, t], cells[:, t], kept, cell_clip, into)
+            into = (cells[t + 1], tanh_cells[:, t], unprojected[:, t])
+            cell_forward(gates[:, t], cells[t], kept, cell_clip, into)
             h = unprojected[:, t]
             if projects:
                 h = torch.bmm(h, w_out.transpose(1, 2))
@@ -132,26 +134,27 @@ class _Window(torch.autograd.Function):
                 h = h.clamp_(-projection_clip, projection_clip)
             outputs[:, t] = h
         ctx.save_for_backward(
-            x, keep, w_in, w_state, w_out, gates, cells, tanh_cells, unprojected, starts, outputs
+            x, keep, w_in, w_state, w_out, gates, tanh_cells, unprojected, starts, outputs, *cells
         )
         ctx.clips = clips
-        h, c = h.to(c.dtype), cells[:, n_steps].clone()
+        h, c = h.to(c.dtype), cells[-1].clone()
         ctx.mark_non_differentiable(h, c)
         return outputs.to(c.dtype), h, c
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_outputs: Tensor, *_: Tensor):  # type: ignore[no-untyped-def]
-        x, keep, w_in, w_state, w_out, gates, cells, tanh_cells, unprojected, starts, outputs = (
-            ctx.saved_tensors
+        x, keep, w_in, w_state, w_out, gates, tanh_cells, unprojected, starts, outputs = (
+            ctx.saved_tensors[:10]
         )
+        cells = ctx.saved_tensors[10:]
         cell_clip, projection_clip = ctx.clips
         projects, n_steps, dtype = w_out.numel() > 0, x.shape[1], x.dtype
         d_outputs = d_outputs.to(dtype)
         if projection_clip is not None:
             unclipped = outputs.abs() < projection_clip
         d_projected = torch.empty_like(outputs)
-        d_h, d_c = torch.zeros_like(outputs[:, 0]), torch.zeros_like(cells[:, 0])
+        d_h, d_c = torch.zeros_like(outputs[:, 0]), torch.zeros_like(cells[0])
         for t in reversed(range(n_steps)):
             kept = None if keep is None else keep[:, t, :, None]
             d_h = d_h.add_(d_outputs[:, t])
@@ -159,22 +162,22 @@ class _Window(torch.autograd.Function):
                 d_h = d_h.mul_(unclipped[:, t])
             d_projected[:, t] = d_h
             d_out = torch.bmm(d_h, w_out) if projects else d_h
-            around = (cells[:, t], cells[:, t + 1], tanh_cells[:, t])
+            around = (cells[t], cells[t + 1], tanh_cells[:, t])
             cell_backward(d_out, d_c, gates[:, t], around, kept, cell_clip)
             d_h = torch.bmm(gates[:, t], w_state)
             if kept is not None:
                 d_h = d_h.mul_(kept.to(dtype))
         flat = gates.flatten(1, 2)  # gradients by now
         transposed = flat.transpose(1, 2)
-        d_x = torch.bmm(flat, w_in).view_as(x).to(cells.dtype)
-        d_in = torch.bmm(transposed, x.flatten(1, 2)).to(cells.dtype)
-        d_state = torch.bmm(transposed, starts.flatten(1, 2)).to(cells.dtype)
+        d_x = torch.bmm(flat, w_in).view_as(x).to(d_c.dtype)
+        d_in = torch.bmm(transposed, x.flatten(1, 2)).to(d_c.dtype)
+        d_state = torch.bmm(transposed, starts.flatten(1, 2)).to(d_c.dtype)
         # A product with ones: a sum that is as fast in bfloat16 as the products around it.
         ones = flat.new_ones(len(flat), 1, flat.shape[1])
-        d_bias = torch.bmm(ones, flat).squeeze(1).to(cells.dtype)
+        d_bias = torch.bmm(ones, flat).squeeze(1).to(d_c.dtype)
         d_projection = None
         if projects:
             d_projection = torch.bmm(
                 d_projected.flatten(1, 2).transpose(1, 2), unprojected.flatten(1, 2)
-            ).to(cells.dtype)
+            ).to(d_c.dtype)
         return d_x, None, None, None, d_in, d_state, d_bias, d_projection, None, None
