@@ -82,11 +82,11 @@ def fetch_released(
     model = find_released(name)
     sources = _sources(model, url)
     folder = cache_folder(cache_dir) / model.name
-    offline_because = _offline_because(offline)
+    because = offline_because(offline)
     missing = [file for file in FILES if not (folder / file).is_file()]
 
-    if offline_because and (missing or refresh):
-        raise _offline_error(model, folder, missing, offline_because)
+    if because and (missing or refresh):
+        raise _offline_error(model, folder, missing, because)
     if not (missing or verify or refresh):
         # Without the lock, so that a cache on a read-only disk serves too.
         record = _read_record(folder)
@@ -177,7 +177,8 @@ def _shown(url: str) -> str:
     return urlsplit(url)._replace(query="", fragment="").geturl()
 
 
-def _offline_because(offline: bool | None) -> str | None:
+def offline_because(offline: bool | None) -> str | None:
+    """What forbids the network, or None: the argument, else ELMO_OFFLINE or HF_HUB_OFFLINE."""
     if offline is not None:
         return "offline=True" if offline else None
     for variable in ("ELMO_OFFLINE", "HF_HUB_OFFLINE"):

@@ -1,12 +1,14 @@
 """Our format: a folder with `config.json` and `model.safetensors`.
 
-Beside them `vocabulary.txt` and `softmax.safetensors`, where the model can still predict words.
-Each file is written beside and renamed; `config.json` comes last, so that a folder without it is
-known to be unfinished.
+Beside them `vocabulary.txt` and `softmax.safetensors`, where the model can still predict words, and
+`mixes.safetensors`, where mixes of its layers were learned.
+All files are written beside and then renamed; `config.json` comes last, so that a folder without it
+is known to be unfinished.
 """
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,11 +19,13 @@ from torch import Tensor, nn
 
 from elmo.config import BiLMConfig, config_from_dict, config_to_dict, read_json
 from elmo.model.bilm import BiLM
+from elmo.model.scalar_mix import ScalarMix
 from elmo.model.softmax import Softmax
 from elmo.text import Vocabulary
 
 CONFIG_FILE, MODEL_FILE = "config.json", "model.safetensors"
 SOFTMAX_FILE, VOCABULARY_FILE = "softmax.safetensors", "vocabulary.txt"
+MIXES_FILE = "mixes.safetensors"
 FORMAT_VERSION = 1
 
 
@@ -33,11 +37,13 @@ class Checkpoint:
         bilm: The network below the softmax, in evaluation mode.
         vocabulary: The words of the softmax, where it is known.
         softmax: The softmax over them, where it was kept.
+        mixes: Mixes of the layers, where some were kept.
     """
 
     bilm: BiLM
     vocabulary: Vocabulary | None = None
     softmax: Softmax | None = None
+    mixes: Sequence[ScalarMix] = ()
 
 
 def save_folder(
@@ -47,29 +53,47 @@ def save_folder(
 
     Args:
         checkpoint: What to write.
-        folder: Made if it is missing; files of an older model in it are replaced.
+        folder: Made if it is missing. Files of an older model in it are replaced, or deleted where
+            the new one has none.
         dtype: How numbers are stored: float32 keeps every bit, float16 halves the files. Reading
             gives float32 in any case.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    _save_tensors(checkpoint.bilm, folder / MODEL_FILE, dtype)
+
+    def beside(file: str) -> Path:
+        return folder / f"{file}.{os.getpid()}.tmp"
+
+    files = [MODEL_FILE]
+    _save_tensors(checkpoint.bilm.state_dict(), beside(MODEL_FILE), dtype)
     if checkpoint.vocabulary is not None:
-        checkpoint.vocabulary.write(folder / VOCABULARY_FILE)
+        files.append(VOCABULARY_FILE)
+        checkpoint.vocabulary.write(beside(VOCABULARY_FILE))
     if checkpoint.softmax is not None:
-        _save_tensors(checkpoint.softmax, folder / SOFTMAX_FILE, dtype)
+        files.append(SOFTMAX_FILE)
+        _save_tensors(checkpoint.softmax.state_dict(), beside(SOFTMAX_FILE), dtype)
+    if checkpoint.mixes:
+        files.append(MIXES_FILE)
+        _save_tensors(_mix_tensors(checkpoint.mixes), beside(MIXES_FILE), torch.float32)
     values = {
         "format": "elmo",
         "version": FORMAT_VERSION,
         "model": config_to_dict(checkpoint.bilm.config),
     }
-    beside = folder / f"{CONFIG_FILE}.{os.getpid()}.tmp"
-    beside.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-    os.replace(beside, folder / CONFIG_FILE)
+    beside(CONFIG_FILE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    # Everything is written; what follows takes an instant.
+    for file in (CONFIG_FILE, MODEL_FILE, VOCABULARY_FILE, SOFTMAX_FILE, MIXES_FILE):
+        (folder / file).unlink(missing_ok=True)
+    for file in (*files, CONFIG_FILE):
+        os.replace(beside(file), folder / file)
 
 
-def load_folder(folder: str | Path) -> Checkpoint:
+def load_folder(folder: str | Path, *, softmax: bool = True) -> Checkpoint:
     """Read a model in our format, as float32.
+
+    Args:
+        folder: Where it is.
+        softmax: Whether to read the softmax too, where there is one.
 
     Raises:
         FileNotFoundError: If a file that belongs to the model is missing.
@@ -87,36 +111,56 @@ def load_folder(folder: str | Path) -> Checkpoint:
         )
     bilm = BiLM(config_from_dict(BiLMConfig, values["model"], str(where)))
     _load_tensors(bilm, folder / MODEL_FILE)
-    vocabulary = softmax = None
+    vocabulary, of_words = None, None
     if (folder / VOCABULARY_FILE).exists():
         vocabulary = Vocabulary.read(folder / VOCABULARY_FILE)
-    if (folder / SOFTMAX_FILE).exists():
+    if softmax and (folder / SOFTMAX_FILE).exists():
         if vocabulary is None:
             raise FileNotFoundError(
                 f"{folder} has {SOFTMAX_FILE} but no {VOCABULARY_FILE} to say which words it knows"
             )
-        softmax = Softmax(len(vocabulary), bilm.config.lstm.dim)
-        _load_tensors(softmax, folder / SOFTMAX_FILE)
-    return Checkpoint(bilm.eval(), vocabulary, softmax)
+        of_words = Softmax(len(vocabulary), bilm.config.lstm.dim)
+        _load_tensors(of_words, folder / SOFTMAX_FILE)
+    mixes = _load_mixes(folder / MIXES_FILE, bilm.config.n_layers)
+    return Checkpoint(bilm.eval(), vocabulary, of_words, mixes)
 
 
-def _save_tensors(module: nn.Module, path: Path, dtype: torch.dtype) -> None:
-    tensors = {
-        name: value.detach().to("cpu", dtype).contiguous()
-        for name, value in module.state_dict().items()
+def _mix_tensors(mixes: Sequence[ScalarMix]) -> dict[str, Tensor]:
+    return {
+        "weights": torch.stack([mix.weights for mix in mixes]),
+        "gamma": torch.stack([mix.gamma for mix in mixes]),
+        "layer_norm": torch.tensor([float(mix.layer_norm) for mix in mixes]),
     }
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    save_file(tensors, beside)
-    os.replace(beside, path)
+
+
+def _load_mixes(path: Path, n_layers: int) -> list[ScalarMix]:
+    if not path.exists():
+        return []
+    tensors = _read_tensors(path)
+    n_mixes = len(tensors.get("gamma", ()))
+    for name, shape in (("weights", (n_mixes, n_layers)), ("layer_norm", (n_mixes,))):
+        if name not in tensors or tensors[name].shape != shape:
+            raise ValueError(
+                f"{path}: {name} of shape {shape} is wanted for {n_mixes} mixes of {n_layers} "
+                "layers, but is absent or of another shape"
+            )
+    return [
+        ScalarMix(n_layers, weights=weights, gamma=gamma, layer_norm=bool(layer_norm))
+        for weights, gamma, layer_norm in zip(
+            *(tensors[name].tolist() for name in ("weights", "gamma", "layer_norm")), strict=True
+        )
+    ]
+
+
+def _save_tensors(tensors: Mapping[str, Tensor], path: Path, dtype: torch.dtype) -> None:
+    tensors = {
+        name: value.detach().to("cpu", dtype).contiguous() for name, value in tensors.items()
+    }
+    save_file(tensors, path)
 
 
 def _load_tensors(module: nn.Module, path: Path) -> None:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing: the folder is not a whole model")
-    try:
-        tensors = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path} is not a whole safetensors file ({error})") from None
+    tensors = _read_tensors(path)
     expected = module.state_dict()
     for name, wanted in expected.items():
         _check(tensors, name, wanted, path)
@@ -124,6 +168,15 @@ def _load_tensors(module: nn.Module, path: Path) -> None:
     if others:
         raise ValueError(f"{path} has {others[0]}, of which its config knows nothing")
     module.load_state_dict({name: value.float() for name, value in tensors.items()})
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing: the folder is not a whole model")
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path} is not a whole safetensors file ({error})") from None
 
 
 def _check(tensors: dict[str, Tensor], name: str, wanted: Tensor, path: Path) -> None:

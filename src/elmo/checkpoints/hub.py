@@ -1,0 +1,152 @@
+"""Models on the Hugging Face Hub: repositories with the files of our format."""
+
+import logging
+import os
+from pathlib import Path
+
+from elmo.checkpoints.download import offline_because
+from elmo.checkpoints.folder import (
+    CONFIG_FILE,
+    MIXES_FILE,
+    MODEL_FILE,
+    SOFTMAX_FILE,
+    VOCABULARY_FILE,
+)
+
+logger = logging.getLogger(__name__)
+
+CARD_FILE = "README.md"
+FILES = (CONFIG_FILE, MODEL_FILE, SOFTMAX_FILE, VOCABULARY_FILE, MIXES_FILE, CARD_FILE)
+OFFICIAL_FILES = ("options.json", "*.hdf5")
+CARD = """---
+library_name: elmo-torch
+pipeline_tag: feature-extraction
+tags: [elmo, bilm, word-embeddings]
+---
+
+# {name}
+
+A character-based bidirectional LSTM language model (ELMo; Peters et al., 2018): one contextual
+vector per word.
+
+```python
+from elmo import Elmo
+
+elmo = Elmo.from_pretrained("{name}")
+vectors = elmo.encode_tokens(["We sat on the river bank."])
+```
+"""
+
+
+def download_repository(
+    repository: str,
+    *,
+    revision: str | None = None,
+    cache_dir: Path | str | None = None,
+    offline: bool | None = None,
+) -> Path:
+    """The folder with a repository's model, downloaded if it is not in the Hub's cache yet.
+
+    Only files of a model are fetched: never code, never pickles.
+
+    Args:
+        repository: `owner/name`.
+        revision: A branch, tag or commit; None for the main branch.
+        cache_dir: Instead of the Hub's own cache folder.
+        offline: Never use the network. Default: whether ELMO_OFFLINE or HF_HUB_OFFLINE says so.
+
+    Raises:
+        FileNotFoundError: If the repository does not exist, holds no model, or is not in the cache
+            while offline.
+        ConnectionError: If the Hub cannot be reached.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    because = offline_because(offline)
+    try:
+        folder = Path(
+            snapshot_download(
+                repository,
+                revision=revision,
+                cache_dir=cache_dir,
+                endpoint=os.environ.get("HF_ENDPOINT"),
+                local_files_only=because is not None,
+                allow_patterns=[*FILES, *OFFICIAL_FILES],
+            )
+        )
+    except (RepositoryNotFoundError, RevisionNotFoundError):
+        what = f"{repository} at {revision}" if revision else repository
+        raise FileNotFoundError(
+            f"{what} is neither a folder here nor a repository on the Hub that may be read; for a "
+            "private one, log in with `hf auth login`"
+        ) from None
+    except LocalEntryNotFoundError as error:
+        if because is not None:
+            raise FileNotFoundError(
+                f"{repository} is neither a folder here nor in the Hub's cache, and {because} "
+                "forbids the network"
+            ) from None
+        raise ConnectionError(f"could not reach the Hub for {repository}: {_line(error)}") from None
+    except (HfHubHTTPError, OSError) as error:
+        raise ConnectionError(f"could not download {repository}: {_line(error)}") from None
+    if not (folder / CONFIG_FILE).is_file() and not (folder / "options.json").is_file():
+        raise FileNotFoundError(
+            f"{repository} on the Hub holds no ELMo model: no {CONFIG_FILE} and no options.json"
+        )
+    return folder
+
+
+def upload_folder(
+    folder: Path,
+    repository: str,
+    *,
+    private: bool | None = None,
+    token: str | None = None,
+    message: str | None = None,
+) -> str:
+    """Put a model's files into a repository on the Hub, which is made if it does not exist.
+
+    Args:
+        folder: In our format. Without a model card (`README.md`), a short one is uploaded.
+        repository: `owner/name`, or `name` for one's own account.
+        private: Whether a new repository is private; None for the account's default.
+        token: Of the Hub; None for the one that `hf auth login` stored.
+        message: Of the commit.
+
+    Returns:
+        The address of the commit.
+
+    Raises:
+        FileNotFoundError: If the folder holds no model of ours.
+        ConnectionError: If the Hub cannot be reached or refuses.
+    """
+    from huggingface_hub import CommitOperationAdd, HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    if not (folder / CONFIG_FILE).is_file():
+        raise FileNotFoundError(f"{folder} holds no model in our format: no {CONFIG_FILE}")
+    api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"), token=token)
+    try:
+        name = api.create_repo(repository, private=private, exist_ok=True).repo_id
+        operations = [
+            CommitOperationAdd(file, folder / file) for file in FILES if (folder / file).is_file()
+        ]
+        if not (folder / CARD_FILE).is_file():
+            card = CARD.format(name=name).encode()
+            operations.append(CommitOperationAdd(CARD_FILE, card))
+        commit = api.create_commit(
+            name, operations, commit_message=message or "Upload an ELMo model"
+        )
+    except (HfHubHTTPError, OSError) as error:
+        raise ConnectionError(f"could not upload to {repository}: {_line(error)}") from None
+    return commit.commit_url
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]

@@ -1,0 +1,112 @@
+"""Vectors of tokens by the character CNN, each computed once and remembered.
+
+A token's vector depends on its characters alone, and few tokens make up most of a text. Axes:
+tokens, dim.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from elmo.model.char_cnn import CharCnn
+from elmo.text import char_ids
+
+BATCH_TOKENS = 512
+"""Tokens per pass of the CNN, similar in length: a pass is as wide as its longest token."""
+
+
+class TokenVectors:
+    """Vectors of the tokens seen last, in bounded memory.
+
+    What is remembered is forgotten as soon as a weight changes.
+
+    Args:
+        char_cnn: What computes them.
+        max_tokens: How many are remembered; the ones not seen for longest go first. A token takes
+            `dim` numbers and some hundred bytes.
+    """
+
+    def __init__(self, char_cnn: CharCnn, max_tokens: int) -> None:
+        if max_tokens < 0:
+            raise ValueError(f"max_tokens is {max_tokens}, but a cache holds at least 0 tokens")
+        self.char_cnn = char_cnn
+        self.max_tokens = max_tokens
+        self._places: OrderedDict[str, int] = OrderedDict()
+        self._vectors: Tensor | None = None
+        self._computed_by = self._weights()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @torch.inference_mode()
+    def __call__(self, tokens: Sequence[str]) -> Float[Tensor, "tokens dim"]:
+        """Vectors of distinct tokens, in their order.
+
+        Raises:
+            TypeError: If a token is not a string.
+            ValueError: If it holds a lone surrogate or a NUL.
+        """
+        if self._computed_by != self._weights():
+            self._places.clear()
+            self._vectors, self._computed_by = None, self._weights()
+        weight = self.char_cnn.embedding.weight
+        vectors = weight.new_empty(len(tokens), self.char_cnn.config.dim)
+        known, places, absent = [], [], []
+        for i, token in enumerate(tokens):
+            place = self._places.get(token)
+            if place is None:
+                absent.append(i)
+            else:
+                self._places.move_to_end(token)
+                known.append(i)
+                places.append(place)
+        if known and self._vectors is not None:
+            vectors[known] = self._vectors[places]
+        if absent:
+            computed = self._compute([tokens[i] for i in absent])
+            vectors[absent] = computed
+            self._remember([tokens[i] for i in absent], computed)
+        return vectors
+
+    def _compute(self, tokens: Sequence[str]) -> Tensor:
+        by_length = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
+        max_chars = self.char_cnn.config.max_chars
+        device = self.char_cnn.embedding.weight.device
+        parts = []
+        for start in range(0, len(tokens), BATCH_TOKENS):
+            batch = [tokens[i] for i in by_length[start : start + BATCH_TOKENS]]
+            parts.append(self.char_cnn(torch.from_numpy(char_ids(batch, max_chars)).to(device)))
+        computed = torch.cat(parts)
+        return torch.empty_like(computed).index_copy_(
+            0, torch.tensor(by_length, device=device), computed
+        )
+
+    def _remember(self, tokens: Sequence[str], vectors: Tensor) -> None:
+        n = min(len(tokens), self.max_tokens)
+        if n == 0:
+            return
+        tokens, vectors = tokens[-n:], vectors[-n:]
+        free = [
+            self._places.popitem(last=False)[1]
+            for _ in range(max(0, len(self._places) + n - self.max_tokens))
+        ]
+        places = [*free, *range(len(self._places) + len(free), len(self._places) + n)]
+        if self._vectors is None or max(places) >= len(self._vectors):
+            self._grow(max(places) + 1, vectors)
+        assert self._vectors is not None
+        self._vectors[places] = vectors
+        self._places.update(zip(tokens, places, strict=True))
+
+    def _grow(self, n_wanted: int, like: Tensor) -> None:
+        n_rows = min(self.max_tokens, max(n_wanted, 2 * len(self), 1024))
+        grown = like.new_empty(n_rows, like.shape[1])
+        if self._vectors is not None:
+            grown[: len(self._vectors)] = self._vectors
+        self._vectors = grown
+
+    def _weights(self) -> tuple[tuple[int, int], ...]:
+        """Changes whenever a weight is moved, replaced or changed in place."""
+        return tuple((p.data_ptr(), p._version) for p in self.char_cnn.parameters())
