@@ -47,7 +47,11 @@ class Checkpoint:
 
 
 def save_folder(
-    checkpoint: Checkpoint, folder: str | Path, *, dtype: torch.dtype = torch.float32
+    checkpoint: Checkpoint,
+    folder: str | Path,
+    *,
+    dtype: torch.dtype = torch.float32,
+    softmax_dtype: torch.dtype | None = None,
 ) -> None:
     """Write a model in our format.
 
@@ -57,6 +61,8 @@ def save_folder(
             the new one has none.
         dtype: How numbers are stored: float32 keeps every bit, float16 halves the files. Reading
             gives float32 in any case.
+        softmax_dtype: Of the softmax, where it is to be another one; int8 stores each word's row as
+            whole numbers up to ±127 and a scale.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,7 +77,10 @@ def save_folder(
         checkpoint.vocabulary.write(beside(VOCABULARY_FILE))
     if checkpoint.softmax is not None:
         files.append(SOFTMAX_FILE)
-        _save_tensors(checkpoint.softmax.state_dict(), beside(SOFTMAX_FILE), dtype)
+        of_words = checkpoint.softmax.state_dict()
+        if softmax_dtype == torch.int8:
+            of_words["weight"], of_words["scale"] = _quantised(of_words["weight"])
+        _save_tensors(of_words, beside(SOFTMAX_FILE), softmax_dtype or dtype)
     if checkpoint.mixes:
         files.append(MIXES_FILE)
         _save_tensors(_mix_tensors(checkpoint.mixes), beside(MIXES_FILE), torch.float32)
@@ -153,14 +162,22 @@ def _load_mixes(path: Path, n_layers: int) -> list[ScalarMix]:
 
 
 def _save_tensors(tensors: Mapping[str, Tensor], path: Path, dtype: torch.dtype) -> None:
+    if dtype == torch.int8:
+        dtype = torch.float32  # of whatever is not quantised
     tensors = {
-        name: value.detach().to("cpu", dtype).contiguous() for name, value in tensors.items()
+        name: value.detach()
+        .to("cpu", value.dtype if value.dtype == torch.int8 else dtype)
+        .contiguous()
+        for name, value in tensors.items()
     }
     save_file(tensors, path)
 
 
 def _load_tensors(module: nn.Module, path: Path) -> None:
     tensors = _read_tensors(path)
+    if "weight" in tensors and tensors["weight"].dtype == torch.int8:
+        _check(tensors, "scale", tensors["weight"][:, :1], path)
+        tensors["weight"] = tensors["weight"] * tensors.pop("scale")
     expected = module.state_dict()
     for name, wanted in expected.items():
         _check(tensors, name, wanted, path)
@@ -168,6 +185,12 @@ def _load_tensors(module: nn.Module, path: Path) -> None:
     if others:
         raise ValueError(f"{path} has {others[0]}, of which its config knows nothing")
     module.load_state_dict({name: value.float() for name, value in tensors.items()})
+
+
+def _quantised(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows as int8, and the scale of each: their product is the row again, nearly."""
+    scale = weight.abs().amax(dim=1, keepdim=True).clamp_min(1e-12) / 127
+    return torch.round(weight / scale).to(torch.int8), scale
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:

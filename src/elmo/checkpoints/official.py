@@ -61,7 +61,9 @@ def load_official(options: str | Path, weights: str | Path) -> BiLM:
 
 
 def load_official_folder(folder: Path) -> BiLM:
-    """A biLM from a folder with `options.json` and one HDF5 file of any name.
+    """A biLM from a folder with `options.json` and one HDF5 file.
+
+    Of several files the one with "weights" in its name counts.
 
     Raises:
         FileNotFoundError: If one of the two is missing.
@@ -72,10 +74,12 @@ def load_official_folder(folder: Path) -> BiLM:
         raise FileNotFoundError(f"{folder} has {weights[0].name} but no {OPTIONS_FILE} beside it")
     if not weights:
         raise FileNotFoundError(f"{folder} has {OPTIONS_FILE} but no weights (*.hdf5) beside it")
+    if len(weights) > 1:  # vectors may lie beside them
+        weights = [w for w in weights if "weights" in w.name] or weights
     if len(weights) > 1:
         raise ValueError(
             f"{folder} has several HDF5 files ({', '.join(w.name for w in weights)}): leave the "
-            "weights alone in the folder"
+            'weights alone in the folder, or with "weights" in the name of no other'
         )
     return load_official(folder / OPTIONS_FILE, weights[0])
 
