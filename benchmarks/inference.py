@@ -9,17 +9,15 @@ every token, every LSTM step on every row. Also checked: token counts, no NaN, e
 import argparse
 import json
 import os
-import platform
 import resource
-import subprocess
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import torch
+from circumstances import circumstances
 
 from elmo import BiLM, Elmo, batch_char_ids
 from elmo.text import read_lines
@@ -122,24 +120,6 @@ def timed(run, n_runs: int, n_tokens: int):  # type: ignore[no-untyped-def]
         result = run()
         seconds.append(time.perf_counter() - started)
     return result, n_tokens / sorted(seconds)[len(seconds) // 2]
-
-
-def circumstances(n_threads: int) -> dict[str, object]:
-    """Hardware, versions, commit and date: what a number needs to be read later."""
-    model = platform.processor()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [x for x in cpuinfo.read_text().splitlines() if x.startswith("model name")]
-        model = names[0].partition(":")[2].strip() if names else model
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return {
-        "hardware": f"{model}, {n_threads} threads",
-        "torch": torch.__version__,
-        "commit": commit.stdout.strip(),
-        "date": datetime.now(UTC).date().isoformat(),
-    }
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -45,9 +45,8 @@ from elmo.token_vectors import TokenVectors
 logger = logging.getLogger(__name__)
 
 STATES = ("zero", "carry", "settled")
-State = Literal["zero", "carry", "settled"]
-Sentences = Sequence[str] | Sequence[Sequence[str]]
-"""Raw texts, or tokenized sentences; not some of each."""
+Sentences = Sequence[Any]
+"""Raw texts (str), or tokenized sentences (sequences of str); we say ourselves which is neither."""
 
 SORTED_BATCHES = 8
 """Batches' worth of sentences that are sorted by length together: more waste less, take memory."""
@@ -156,7 +155,7 @@ class Elmo(nn.Module):
         cache_dir: Path | str | None = None,
         offline: bool | None = None,
         progress: Callable[[int, int | None], None] | None = None,
-    ) -> Self:
+    ) -> "Elmo":
         """A model with trained weights.
 
         Args:
@@ -254,8 +253,8 @@ class Elmo(nn.Module):
         self,
         sentences: Sentences,
         *,
-        layers: int | Literal["mix"] = "mix",
-        state: State = "zero",
+        layers: int | str = "mix",
+        state: str = "zero",
         normalise: bool = False,
         batch_tokens: int = 4096,
         progress: bool | None = None,
@@ -290,8 +289,8 @@ class Elmo(nn.Module):
         self,
         sentences: Sentences,
         *,
-        layers: int | Literal["mix"] = "mix",
-        state: State = "zero",
+        layers: int | str = "mix",
+        state: str = "zero",
         boundaries: bool = False,
         normalise: bool = False,
         batch_tokens: int = 4096,
@@ -334,7 +333,7 @@ class Elmo(nn.Module):
         self,
         sentences: Sentences,
         *,
-        state: State = "zero",
+        state: str = "zero",
         boundaries: bool = False,
         normalise: bool = False,
         batch_tokens: int = 4096,
@@ -372,9 +371,9 @@ class Elmo(nn.Module):
         input: str | Path,
         output: str | Path,
         *,
-        layers: int | Literal["all", "mix"] = "all",
+        layers: int | str = "all",
         tokenized: bool = False,
-        state: State = "zero",
+        state: str = "zero",
         boundaries: bool = False,
         normalise: bool = False,
         errors: Errors = "strict",
@@ -469,7 +468,7 @@ class Elmo(nn.Module):
 
     def forward(
         self,
-        sentences: Sequence[Sequence[str]] | Int[Tensor, "batch tokens chars"],
+        sentences: Sequence[Any] | Int[Tensor, "batch tokens chars"],
         state: BiLMState | None = None,
     ) -> ElmoOutput:
         """Mixed vectors of a batch, padded, with gradients: for use inside another model.
@@ -512,7 +511,7 @@ class Elmo(nn.Module):
         penalties = [mix.penalty() for mix in self.mixes if isinstance(mix, ScalarMix)]
         return torch.stack(penalties).sum()
 
-    def train(self, mode: bool = True) -> Self:
+    def train(self, mode: bool = True) -> "Elmo":
         """Training or evaluation mode; a biLM that does not learn stays in evaluation mode."""
         super().train(mode)
         self.bilm.train(mode and self.fine_tune)
@@ -564,7 +563,7 @@ class Elmo(nn.Module):
         self,
         sentences: Iterable[list[str]],
         mixing: Callable[[Tensor], Tensor] | None,
-        state: State,
+        state: str,
         batch_tokens: int,
         boundaries: bool = False,
     ) -> Iterator[np.ndarray]:
@@ -597,11 +596,13 @@ class Elmo(nn.Module):
         boundaries: bool,
     ) -> tuple[list[np.ndarray], BiLMState]:
         was_training = self.bilm.training
-        self.bilm.eval()
+        if was_training:  # it would drop out
+            self.bilm.eval()
         try:
             output = self.bilm.read(*self._batch(sentences), state)
         finally:
-            self.bilm.train(was_training)
+            if was_training:
+                self.bilm.train()
         layers = output.layers if mixing is None else self._to_mix(output.layers)
         edge = 0 if boundaries else 1
         ends = [len(sentence) + 2 for sentence in sentences]

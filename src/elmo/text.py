@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
@@ -225,7 +225,7 @@ class Vocabulary:
         os.replace(beside, path)
 
 
-def open_text(path: str | Path, errors: str = "strict") -> IO[str]:
+def open_text(path: str | Path, errors: str = "strict") -> io.TextIOWrapper:
     """Open a text file, compressed (`.gz`, `.xz`) or not, for reading lines as UTF-8.
 
     Lines end at newlines only; other separators that Unicode knows stay in the line. A byte order
