@@ -52,7 +52,7 @@ def pretrain(
     """Train a biLM from text.
 
     Writes into the recipe's output folder: the model with its vocabulary and softmax (every few
-    minutes and at the end), `metrics.jsonl` and TensorBoard events.
+    minutes, at the end, and on Ctrl-C), `metrics.jsonl` and TensorBoard events.
 
     Args:
         recipe: What to do.
@@ -93,7 +93,12 @@ def pretrain(
     )
     model = new_model(recipe, len(corpus.vocabulary))
     with MetricLog(output, tensorboard=recipe.log.tensorboard) as log:
-        _train(recipe, corpus, heldout, model, log, report)
+        try:
+            _train(recipe, corpus, heldout, model, log, report)
+        except KeyboardInterrupt:
+            save(model, corpus.vocabulary, output)
+            logger.warning("interrupted; the model so far is in %s", output)
+            raise
         model.eval()
         save(model, corpus.vocabulary, output)
         if not heldout:
