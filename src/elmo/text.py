@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
@@ -27,8 +27,10 @@ SPECIALS = (BEGIN_SENTENCE, END_SENTENCE, UNKNOWN)
 WHITESPACE = "whitespace"
 """Instead of a language: the text is tokenized already, with white space between tokens."""
 
-Errors = Literal["strict", "replace"]
+Errors = str
+"""`strict` or `replace`."""
 REPLACEMENT = "\ufffd"
+COMPRESSED: Mapping[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 
 
 class Token(NamedTuple):
@@ -234,9 +236,8 @@ def open_text(path: str | Path, errors: str = "strict") -> io.TextIOWrapper:
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, but a text file was expected")
-    openers: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
     try:
-        raw = openers.get(path.suffix, open)(path, "rb")
+        raw = COMPRESSED.get(path.suffix, open)(path, "rb")
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist") from None
     return io.TextIOWrapper(raw, encoding="utf-8-sig", errors=errors, newline="\n")
@@ -275,6 +276,18 @@ def read_lines(path: str | Path, errors: Errors = "strict") -> Iterator[str]:
             else:
                 _check_line(line, path, number)
             yield line
+
+
+def count_lines(path: str | Path) -> int | None:
+    """Lines of a text file, quickly; None for a compressed one, which would have to be read."""
+    if Path(path).suffix in COMPRESSED:
+        return None
+    n_lines, last = 0, b"\n"
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            n_lines += block.count(b"\n")
+            last = block[-1:]
+    return n_lines + (last != b"\n")
 
 
 def length_sorted_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:

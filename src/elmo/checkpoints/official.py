@@ -70,10 +70,11 @@ def load_official_folder(folder: Path) -> BiLM:
         ValueError: If there are several HDF5 files, or as `load_official`.
     """
     weights = _hdf5_files(folder)
+    if not weights:
+        has = OPTIONS_FILE if (folder / OPTIONS_FILE).exists() else "nothing"
+        raise FileNotFoundError(f"{folder} has {has} but no weights (*.hdf5) beside it")
     if not (folder / OPTIONS_FILE).exists():
         raise FileNotFoundError(f"{folder} has {weights[0].name} but no {OPTIONS_FILE} beside it")
-    if not weights:
-        raise FileNotFoundError(f"{folder} has {OPTIONS_FILE} but no weights (*.hdf5) beside it")
     if len(weights) > 1:  # vectors may lie beside them
         weights = [w for w in weights if "weights" in w.name] or weights
     if len(weights) > 1:

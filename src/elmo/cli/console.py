@@ -1,0 +1,104 @@
+"""What all commands share: output, progress, and errors as one line."""
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError)
+"""What a user can do something about; anything else is a fault of ours and shows its trace."""
+INTERRUPTED = 130
+
+console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+messages = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+@contextmanager
+def report_errors(*, traceback: bool) -> Iterator[None]:
+    """Turn an expected error into one line on stderr and exit code 2."""
+    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
+    try:
+        yield
+    except BrokenPipeError:
+        # Who read our output has had enough; nothing else may be written, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+    except EXPECTED as error:
+        if traceback:
+            raise
+        said = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, MemoryError):
+            said = f"not enough memory: {said}"
+        messages.print(f"error: {said}")
+        raise SystemExit(2) from None
+
+
+@contextmanager
+def counting(label: str, total: int | None) -> Iterator[Callable[[int], object]]:
+    """A bar that counts, with the time left; what it gives is called with the number newly done."""
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=messages,
+        disable=not messages.is_terminal,
+        transient=True,
+    ) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda n: bar.advance(task, n)
+
+
+@contextmanager
+def downloading() -> Iterator[Callable[[int, int | None], None]]:
+    """A bar for bytes, shown from the first one on."""
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=messages,
+        disable=not messages.is_terminal,
+        transient=True,
+    ) as bar:
+        tasks: list[TaskID] = []
+
+        def advance(done: int, total: int | None) -> None:
+            if not tasks:
+                tasks.append(bar.add_task("Downloading", total=total))
+            bar.update(tasks[0], completed=done, total=total)
+
+        yield advance
+
+
+@contextmanager
+def share_done(label: str) -> Iterator[Callable[[float, str], object]]:
+    """A bar for a share from 0 to 1, with a text beside it that each call renews."""
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[beside]}"),
+        console=messages,
+        disable=not messages.is_terminal,
+    ) as bar:
+        task = bar.add_task(label, total=1.0, beside="")
+        yield lambda share, beside: bar.update(task, completed=share, beside=beside)

@@ -1,0 +1,84 @@
+"""Options that several commands have."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        help="A name (see `elmo info`), a folder, or owner/name on the Hugging Face Hub.",
+    ),
+]
+Language = Annotated[
+    str | None,
+    typer.Option(
+        help="Whose rules split text into tokens (en, de, pt, xx …); the model's if not given."
+    ),
+]
+State = Annotated[
+    str,
+    typer.Option(
+        help="Each sentence starts from: zero | carry (where the last one ended) | settled."
+    ),
+]
+Device = Annotated[str, typer.Option(help="auto | cpu | cuda")]
+Url = Annotated[
+    str | None, typer.Option(help="Folder on a web server to download a released model from.")
+]
+Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
+DEFAULT_MODEL = "default"
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+
+
+def load_elmo(
+    model: str,
+    *,
+    device: str = "auto",
+    dtype: str = "float32",
+    language: str | None = None,
+    url: str | None = None,
+    offline: bool = False,
+) -> Any:
+    """The model that the options ask for, with a bar while it is downloaded."""
+    import torch
+
+    from elmo.cli.console import downloading
+    from elmo.encode import Elmo
+
+    if dtype not in DTYPES:
+        raise ValueError(f"--dtype is {dtype}, but expected one of {', '.join(DTYPES)}")
+    with downloading() as progress:
+        return Elmo.from_pretrained(
+            model,
+            device=device,
+            dtype=getattr(torch, dtype),
+            language=language,
+            url=url,
+            offline=offline or None,
+            progress=progress,
+        )
+
+
+def layers_of(text: str, *words: str) -> int | str:
+    """The value of `--layers`: one of the words, or a number."""
+    if text in words:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(
+            f"--layers is {text}, but expected {', '.join(words)} or the number of a layer"
+        ) from None
+
+
+def existing(path: Path) -> Path:
+    """A file that has to be there."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, but a file is wanted")
+    return path

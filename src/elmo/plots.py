@@ -1,0 +1,127 @@
+"""Pictures: heat maps of similarity.
+
+Each picture has a function that draws into an Axes of yours, and one that writes a file.
+"""
+
+import os
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+LABEL_WIDTH = 44
+CELL_INCHES = 0.62
+COLOURS = "cividis"  # the same to colour-blind eyes, and in grey
+
+
+def draw_heat_map(
+    axes: Any,
+    matrix: Float[np.ndarray, "texts texts"],
+    labels: Sequence[str],
+    *,
+    title: str = "",
+    row_labels: bool = True,
+) -> Any:
+    """Draw a similarity matrix with its numbers: texts by name on the rows, by number on columns.
+
+    Args:
+        axes: Matplotlib's.
+        matrix: Cosines; the colours span what is off the diagonal.
+        labels: One text per row, wrapped where long.
+        title: Above the matrix.
+        row_labels: Whether to write the texts; otherwise numbers only.
+
+    Returns:
+        Matplotlib's image, for a colour bar.
+    """
+    n = len(matrix)
+    if len(labels) != n:
+        raise ValueError(f"{len(labels)} labels were given for a matrix of {n} rows: one each")
+    off_diagonal = matrix[~np.eye(n, dtype=bool)]
+    low, high = (off_diagonal.min(), off_diagonal.max()) if n > 1 else (0.0, 1.0)
+    if high - low < 0.05:  # do not blow up differences that mean nothing
+        low, high = (low + high) / 2 - 0.025, (low + high) / 2 + 0.025
+    image = axes.imshow(matrix, cmap=COLOURS, vmin=low, vmax=high)
+    for i in range(n):
+        for j in range(n):
+            dark = (matrix[i, j] - low) / (high - low) < 0.5
+            axes.text(
+                j,
+                i,
+                f"{matrix[i, j]:.2f}",
+                ha="center",
+                va="center",
+                fontsize=8 if n <= 12 else 6,
+                color="white" if dark else "black",
+            )
+    names = [
+        "\n".join(textwrap.wrap(f"{i}  {label}", LABEL_WIDTH, max_lines=2, placeholder=" …"))
+        for i, label in enumerate(labels, start=1)
+    ]
+    axes.set_xticks(range(n), [str(i + 1) for i in range(n)])
+    axes.set_yticks(range(n), _plain(names) if row_labels else [str(i + 1) for i in range(n)])
+    axes.tick_params(length=0, labelsize=8)
+    axes.xaxis.tick_top()
+    for side in axes.spines.values():
+        side.set_visible(False)
+    if title:
+        axes.set_title(title, fontsize=9)
+    return image
+
+
+def save_heat_maps(
+    path: str | Path,
+    matrices: Sequence[Float[np.ndarray, "texts texts"]],
+    labels: Sequence[str],
+    titles: Sequence[str],
+) -> None:
+    """Write similarity matrices of the same texts, side by side, as a picture.
+
+    Args:
+        path: The file; its suffix (`.png`, `.pdf`, `.svg`) chooses the format.
+        matrices: One or more.
+        labels: One text per row.
+        titles: One per matrix.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
+        ValueError: If the suffix is no picture's.
+        FileNotFoundError: If the folder does not exist.
+    """
+    path = Path(path)
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError(
+            'pictures need matplotlib, which is not installed: pip install "elmo-torch[plots]"'
+        ) from None
+    supported = FigureCanvasAgg.get_supported_filetypes()
+    if path.suffix[1:].lower() not in supported:
+        raise ValueError(f"{path} is no name of a picture: end it in .png, .pdf or .svg")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: the folder {path.parent} does not exist")
+    side = CELL_INCHES * max(3, len(labels))
+    figure = Figure(figsize=(3.2 + (side + 0.4) * len(matrices), side + 0.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    for i, (matrix, title) in enumerate(zip(matrices, titles, strict=True)):
+        axes = figure.add_subplot(1, len(matrices), i + 1)
+        image = draw_heat_map(axes, matrix, labels, title=title, row_labels=i == 0)
+        if i == len(matrices) - 1:
+            bar = figure.colorbar(image, ax=axes, shrink=0.8)
+            bar.set_label("cosine", fontsize=8)
+            bar.ax.tick_params(labelsize=8)
+    beside = path.with_name(f"{path.stem}.{os.getpid()}.tmp{path.suffix}")
+    try:
+        figure.savefig(beside, dpi=200)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _plain(labels: Sequence[str]) -> list[str]:
+    """Labels as they are: a dollar sign does not begin a formula."""
+    return [label.replace("$", r"\$") for label in labels]
