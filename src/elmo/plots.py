@@ -23,15 +23,18 @@ def draw_heat_map(
     labels: Sequence[str],
     *,
     title: str = "",
+    limits: tuple[float, float] | None = None,
     row_labels: bool = True,
 ) -> Any:
     """Draw a similarity matrix with its numbers: texts by name on the rows, by number on columns.
 
     Args:
         axes: Matplotlib's.
-        matrix: Cosines; the colours span what is off the diagonal.
+        matrix: Cosines.
         labels: One text per row, wrapped where long.
         title: Above the matrix.
+        limits: What the darkest and the lightest colour mean; None for the least and the greatest
+            number off the diagonal.
         row_labels: Whether to write the texts; otherwise numbers only.
 
     Returns:
@@ -40,10 +43,7 @@ def draw_heat_map(
     n = len(matrix)
     if len(labels) != n:
         raise ValueError(f"{len(labels)} labels were given for a matrix of {n} rows: one each")
-    off_diagonal = matrix[~np.eye(n, dtype=bool)]
-    low, high = (off_diagonal.min(), off_diagonal.max()) if n > 1 else (0.0, 1.0)
-    if high - low < 0.05:  # do not blow up differences that mean nothing
-        low, high = (low + high) / 2 - 0.025, (low + high) / 2 + 0.025
+    low, high = limits or colour_limits([matrix])
     image = axes.imshow(matrix, cmap=COLOURS, vmin=low, vmax=high)
     for i in range(n):
         for j in range(n):
@@ -70,6 +70,16 @@ def draw_heat_map(
     if title:
         axes.set_title(title, fontsize=9)
     return image
+
+
+def colour_limits(
+    matrices: Sequence[Float[np.ndarray, "texts texts"]],
+) -> tuple[float, float]:
+    """Least and greatest number off the diagonals, but never so close that trifles look large."""
+    off = np.concatenate([m[~np.eye(len(m), dtype=bool)] for m in matrices])
+    low, high = (float(off.min()), float(off.max())) if len(off) else (0.0, 1.0)
+    spread = max(0.0, 0.05 - (high - low)) / 2
+    return low - spread, high + spread
 
 
 def save_heat_maps(
@@ -107,16 +117,17 @@ def save_heat_maps(
     side = CELL_INCHES * max(3, len(labels))
     figure = Figure(figsize=(3.2 + (side + 0.4) * len(matrices), side + 0.8), layout="constrained")
     FigureCanvasAgg(figure)
+    limits = colour_limits(matrices)
     for i, (matrix, title) in enumerate(zip(matrices, titles, strict=True)):
         axes = figure.add_subplot(1, len(matrices), i + 1)
-        image = draw_heat_map(axes, matrix, labels, title=title, row_labels=i == 0)
+        image = draw_heat_map(axes, matrix, labels, title=title, limits=limits, row_labels=i == 0)
         if i == len(matrices) - 1:
             bar = figure.colorbar(image, ax=axes, shrink=0.8)
             bar.set_label("cosine", fontsize=8)
             bar.ax.tick_params(labelsize=8)
     beside = path.with_name(f"{path.stem}.{os.getpid()}.tmp{path.suffix}")
     try:
-        figure.savefig(beside, dpi=200)
+        figure.savefig(beside, dpi=200, bbox_inches="tight")
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
