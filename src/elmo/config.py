@@ -107,7 +107,7 @@ class LstmConfig:
         projection_clip: Projected outputs are clipped to ±projection_clip; None for no clipping.
         skip_connections: Whether each layer after the first adds its input to its output.
         projection: Whether a linear layer (no bias) maps the cell's output to `dim`. The original
-            leaves it out where `dim` is not below `hidden_dim`.
+            leaves it out where `dim` is `hidden_dim`.
 
     Source:
         `lstm` in the options of `allenai/bilm-tf`.
@@ -291,11 +291,6 @@ def config_from_options(options: Mapping[str, Any], where: str = "options.json")
     hidden_dim = get(lstm, "dim", (int,))
     dim = get(lstm, "projection_dim", (int,))
     n_filters = sum(n for _, n in filters)
-    if dim > hidden_dim:
-        raise ValueError(
-            f'{where}: "projection_dim" is {dim} but "dim" of the LSTM is {hidden_dim}: a '
-            "projection cannot be larger than what it projects"
-        )
     number = (int, float)
     cell_clip = get(lstm, "cell_clip", number, None)
     projection_clip = get(lstm, "proj_clip", number, None)
@@ -318,7 +313,7 @@ def config_from_options(options: Mapping[str, Any], where: str = "options.json")
                 cell_clip=None if not cell_clip else float(cell_clip),
                 projection_clip=None if not projection_clip else float(projection_clip),
                 skip_connections=bool(get(lstm, "use_skip_connections", (bool,), False)),
-                projection=dim < hidden_dim,
+                projection=dim != hidden_dim,
             ),
             dropout=float(get(top, "dropout", number, 0.0)),
         )
