@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -110,7 +110,9 @@ class Optimiser:
         for part in self._parts:
             for group in part.param_groups:
                 group["lr"] = rate
-            part.step()
+            # PyTorch's own code makes sparse tensors without saying that they need no checks.
+            with torch.sparse.check_sparse_tensor_invariants(False):
+                part.step()
             part.zero_grad(set_to_none=True)
         return norm
 
@@ -188,7 +190,7 @@ class MetricLog:
             for name, value in metrics.items():
                 self._board.add_scalar(name, value, step)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "MetricLog":
         return self
 
     def __exit__(

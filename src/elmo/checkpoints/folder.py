@@ -26,6 +26,7 @@ from elmo.text import Vocabulary
 CONFIG_FILE, MODEL_FILE = "config.json", "model.safetensors"
 SOFTMAX_FILE, VOCABULARY_FILE = "softmax.safetensors", "vocabulary.txt"
 MIXES_FILE = "mixes.safetensors"
+ALL_FILES = (CONFIG_FILE, MODEL_FILE, VOCABULARY_FILE, SOFTMAX_FILE, MIXES_FILE)
 FORMAT_VERSION = 1
 
 
@@ -70,31 +71,35 @@ def save_folder(
     def beside(file: str) -> Path:
         return folder / f"{file}.{os.getpid()}.tmp"
 
-    files = [MODEL_FILE]
-    _save_tensors(checkpoint.bilm.state_dict(), beside(MODEL_FILE), dtype)
-    if checkpoint.vocabulary is not None:
-        files.append(VOCABULARY_FILE)
-        checkpoint.vocabulary.write(beside(VOCABULARY_FILE))
-    if checkpoint.softmax is not None:
-        files.append(SOFTMAX_FILE)
-        of_words = checkpoint.softmax.state_dict()
-        if softmax_dtype == torch.int8:
-            of_words["weight"], of_words["scale"] = _quantised(of_words["weight"])
-        _save_tensors(of_words, beside(SOFTMAX_FILE), softmax_dtype or dtype)
-    if checkpoint.mixes:
-        files.append(MIXES_FILE)
-        _save_tensors(_mix_tensors(checkpoint.mixes), beside(MIXES_FILE), torch.float32)
-    values = {
-        "format": "elmo",
-        "version": FORMAT_VERSION,
-        "model": config_to_dict(checkpoint.bilm.config),
-    }
-    beside(CONFIG_FILE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-    # Everything is written; what follows takes an instant.
-    for file in (CONFIG_FILE, MODEL_FILE, VOCABULARY_FILE, SOFTMAX_FILE, MIXES_FILE):
-        (folder / file).unlink(missing_ok=True)
-    for file in (*files, CONFIG_FILE):
-        os.replace(beside(file), folder / file)
+    try:
+        files = [MODEL_FILE]
+        _save_tensors(checkpoint.bilm.state_dict(), beside(MODEL_FILE), dtype)
+        if checkpoint.vocabulary is not None:
+            files.append(VOCABULARY_FILE)
+            checkpoint.vocabulary.write(beside(VOCABULARY_FILE))
+        if checkpoint.softmax is not None:
+            files.append(SOFTMAX_FILE)
+            of_words = checkpoint.softmax.state_dict()
+            if softmax_dtype == torch.int8:
+                of_words["weight"], of_words["scale"] = _quantised(of_words["weight"])
+            _save_tensors(of_words, beside(SOFTMAX_FILE), softmax_dtype or dtype)
+        if checkpoint.mixes:
+            files.append(MIXES_FILE)
+            _save_tensors(_mix_tensors(checkpoint.mixes), beside(MIXES_FILE), torch.float32)
+        values = {
+            "format": "elmo",
+            "version": FORMAT_VERSION,
+            "model": config_to_dict(checkpoint.bilm.config),
+        }
+        beside(CONFIG_FILE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+        # Everything is written; what follows takes an instant.
+        for file in ALL_FILES:
+            (folder / file).unlink(missing_ok=True)
+        for file in (*files, CONFIG_FILE):
+            os.replace(beside(file), folder / file)
+    finally:
+        for file in ALL_FILES:
+            beside(file).unlink(missing_ok=True)
 
 
 def load_folder(folder: str | Path, *, softmax: bool = True) -> Checkpoint:

@@ -207,7 +207,7 @@ def _endless_windows(
 
     def order() -> Iterable[int]:
         while True:
-            yield from rng.permutation(corpus.n_sentences)
+            yield from map(int, rng.permutation(corpus.n_sentences))
 
     return windows(corpus, order(), n_rows=n_rows, n_steps=n_steps)
 

@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+import torch
+from tests.models import TINY, random_bilm
+
+from elmo.model.softmax import Negatives, Softmax
+from elmo.pretrain.corpus import build_corpus
+from elmo.pretrain.language_model import LanguageModel
+from elmo.pretrain.perplexity import perplexity
+from elmo.pretrain.windows import windows
+
+SENTENCES = [["a", "bb", "ccc"], ["bb"], ["ccc", "a", "a", "bb"], ["dddd", "a"]]
+
+
+@pytest.fixture
+def corpus():
+    return build_corpus(SENTENCES)
+
+
+@pytest.fixture
+def model(corpus):
+    bilm = random_bilm(type(TINY)(TINY.char_cnn, TINY.lstm, dropout=0.0), scale=1.0)
+    softmax = Softmax(len(corpus.vocabulary), 6)
+    softmax.reset_parameters()
+    return LanguageModel(bilm, softmax)
+
+
+def run(model, corpus, made, **settings):
+    """Losses of consecutive windows, the state handed on."""
+    state, losses = model.zero_state(made[0].inputs.shape[2]), []
+    for window in made:
+        out = model(window, corpus.types, state, **settings)
+        state = out.state
+        losses.append(torch.stack([out.forward_lm, out.backward_lm]))
+    return torch.stack(losses).double().mean(0).exp().tolist()
+
+
+@pytest.mark.parametrize(("carry", "state"), [(True, "carry"), (False, "zero")])
+def test_windows_lose_what_reading_sentence_by_sentence_loses(model, corpus, carry, state):
+    # One row, one step: every prediction of the corpus, in order, nothing cut.
+    made = list(windows(corpus, range(len(SENTENCES)), n_rows=1, n_steps=1))
+    forward_lm, backward_lm = run(model, corpus, made, carry=carry)
+    measured = perplexity(model, corpus.vocabulary, SENTENCES, state=state)
+    assert forward_lm == pytest.approx(measured.forward_lm, rel=1e-5)
+    assert backward_lm == pytest.approx(measured.backward_lm, rel=1e-5)
+
+
+def test_the_length_of_windows_changes_no_loss(model, corpus):
+    by_ones, by_sevens = (
+        run(model, corpus, list(windows(corpus, range(4), n_rows=1, n_steps=n))) for n in (1, 14)
+    )
+    assert by_ones == pytest.approx(by_sevens, rel=1e-5)
+
+
+def test_token_vectors_are_those_of_the_cnn_whatever_the_order(model, corpus):
+    inputs = np.array([[[3, 2], [4, 5]], [[0, 1], [2, 2]]])
+    vectors = model.token_vectors(inputs, corpus.types)
+    from elmo.text import char_ids
+
+    for place, i in np.ndenumerate(inputs):
+        alone = model.bilm.char_cnn(torch.from_numpy(char_ids([corpus.types[i]])))[0]
+        torch.testing.assert_close(vectors[place], alone, atol=1e-5, rtol=0)
+
+
+def test_every_weight_gets_a_gradient(model, corpus):
+    window = next(windows(corpus, range(4), n_rows=2, n_steps=4))
+    negatives = Negatives(torch.arange(len(corpus.vocabulary)), 50)
+    for drawn in (None, negatives):
+        model.zero_grad()
+        model(window, corpus.types, model.zero_state(2), negatives=drawn).total.backward()
+        for name, parameter in model.named_parameters():
+            gradient = parameter.grad.to_dense() if parameter.grad.is_sparse else parameter.grad
+            assert gradient.abs().sum() > 0, name
+
+
+def test_dropout_acts_in_training_alone(corpus, model):
+    model.bilm.config = type(TINY)(TINY.char_cnn, TINY.lstm, dropout=0.5)
+    window = next(windows(corpus, range(4), n_rows=2, n_steps=4))
+
+    def loss():
+        return model(window, corpus.types, model.zero_state(2)).total.item()
+
+    model.eval()
+    assert loss() == loss()
+    model.train()
+    assert loss() != loss()

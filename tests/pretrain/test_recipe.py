@@ -1,0 +1,79 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from elmo.pretrain.recipe import read_recipe, with_output
+
+RECIPE = """
+task = "pretrain"
+output = "out"
+[corpus]
+train = ["a.txt"]
+[model.lstm]
+n_layers = 1
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    return tmp_path / "r.toml"
+
+
+def test_what_is_given_counts_and_the_rest_has_defaults(path):
+    recipe = read_recipe(path)
+    assert (recipe.output, recipe.model.lstm.n_layers, recipe.training.n_rows) == ("out", 1, 128)
+    assert with_output(recipe, "else").output == "else"
+
+
+def test_overrides_are_read_as_toml_and_else_as_text(path):
+    recipe = read_recipe(
+        path,
+        [
+            "training.minutes=2.5",
+            "corpus.train=['b.txt', 'c.txt']",
+            "optimiser.name=adagrad",
+            "seed=7",
+        ],
+    )
+    assert recipe.training.minutes == 2.5
+    assert recipe.corpus.train == ("b.txt", "c.txt")
+    assert (recipe.optimiser.name, recipe.seed) == ("adagrad", 7)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("training.n_row=3", 'unknown setting "n_row". Did you mean "n_rows"?'),
+        ("trainig.n_rows=3", 'unknown setting "trainig". Did you mean "training"?'),
+        ("task=ner", 'task is "ner", but "pretrain" was expected'),
+        ("training.n_rows=0", "n_rows is 0, but must be at least 1"),
+        ("training.dtype=int8", "dtype is 'int8'"),
+        ("training.n_rows='x'", "\"n_rows\" is 'x', but expected int"),
+        ("nonsense", '"nonsense" is no override'),
+        ("output.x=3", "output is a setting, not a table"),
+    ],
+)
+def test_what_is_wrong_is_named(path, override, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        read_recipe(path, [override])
+
+
+def test_files_that_are_no_recipe_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        read_recipe(tmp_path / "no.toml")
+    (tmp_path / "bad.toml").write_text("a = [")
+    with pytest.raises(ValueError, match=r"bad.toml is not TOML"):
+        read_recipe(tmp_path / "bad.toml")
+    (tmp_path / "empty.toml").write_text("")
+    with pytest.raises(ValueError, match='setting "output" is missing'):
+        read_recipe(tmp_path / "empty.toml")
+
+
+RECIPES = sorted((Path(__file__).parents[2] / "recipes" / "pretrain").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=[path.stem for path in RECIPES])
+def test_every_recipe_of_ours_is_valid(path):
+    assert read_recipe(path).task == "pretrain"
