@@ -16,7 +16,7 @@ from jaxtyping import install_import_hook
 assert "elmo" not in sys.modules, "elmo was imported before its annotations could be checked"
 install_import_hook("elmo", "beartype.beartype")
 
-# The tests compute with small tensors: more threads only wait for each other, on a busy machine long.
+# Tensors are small here: more threads would only wait for each other.
 torch.set_num_threads(1)
 
 

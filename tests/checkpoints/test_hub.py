@@ -1,0 +1,205 @@
+"""The Hugging Face Hub, played by a local server."""
+
+import base64
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import torch
+from tests.models import random_bilm
+
+from elmo import Elmo
+from elmo.checkpoints import hub
+from elmo.checkpoints.folder import Checkpoint, save_folder
+from elmo.checkpoints.official import save_official
+from elmo.checkpoints.sources import locate
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+class Hub:
+    """Repositories by name: what files each holds; and what was asked and uploaded."""
+
+    def __init__(self):
+        self.repositories = {}
+        self.asked, self.committed, self.created = [], [], []
+        self.refuse = None
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread.start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+    def _handler(hub):
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *_):
+                pass
+
+            def answer(self, status, body=b"", **headers):
+                if not isinstance(body, bytes):
+                    body = json.dumps(body).encode()
+                    headers["Content-Type"] = "application/json"
+                self.send_response(status)
+                headers.setdefault("Content-Length", len(body))
+                for name, value in headers.items():
+                    self.send_header(name.replace("_", "-"), str(value))
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(body)
+
+            def do_GET(self):
+                hub.asked.append(self.path)
+                if found := re.fullmatch(r"/api/models/(\w+/[\w-]+)(?:/revision/(.+))?", self.path):
+                    files = hub.repositories.get(found[1])
+                    if files is None:
+                        return self.answer(404, {}, X_Error_Code="RepoNotFound")
+                    if found[2] not in (None, "main", COMMIT):
+                        return self.answer(404, {}, X_Error_Code="RevisionNotFound")
+                    siblings = [{"rfilename": name} for name in files]
+                    return self.answer(200, {"id": found[1], "sha": COMMIT, "siblings": siblings})
+                if found := re.fullmatch(r"/(\w+/[\w-]+)/resolve/\w+/(.+)", self.path):
+                    content = hub.repositories[found[1]][found[2]]
+                    etag = f'"{hash(content) & 0xFFFFFFFF:x}"'
+                    headers = {
+                        "ETag": etag,
+                        "X_Repo_Commit": COMMIT,
+                        "Content_Length": len(content),
+                    }
+                    return self.answer(200, content, **headers)
+                return self.answer(404, {})
+
+            do_HEAD = do_GET
+
+            def do_POST(self):
+                hub.asked.append(self.path)
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                if hub.refuse is not None:
+                    return self.answer(hub.refuse, {"error": "You shall not pass"})
+                if self.path == "/api/repos/create":
+                    asked = json.loads(body)
+                    hub.created.append(asked)
+                    name = f"{asked.get('organization') or 'me'}/{asked['name']}"
+                    return self.answer(200, {"url": f"{hub.url}/{name}", "name": name})
+                if self.path.endswith("/preupload/main"):
+                    files = [
+                        {"path": f["path"], "uploadMode": "regular", "shouldIgnore": False}
+                        for f in json.loads(body)["files"]
+                    ]
+                    return self.answer(200, {"files": files})
+                if self.path.endswith("/commit/main"):
+                    hub.committed += [json.loads(line) for line in body.splitlines()]
+                    url = f"{hub.url}/me/it/commit/{COMMIT}"
+                    return self.answer(200, {"commitUrl": url, "commitOid": COMMIT})
+                return self.answer(200, {"errors": [], "warnings": []})
+
+        return Handler
+
+
+@pytest.fixture
+def served(monkeypatch, tmp_path):
+    hub = Hub()
+    monkeypatch.setenv("HF_ENDPOINT", hub.url)
+    for name in ("ELMO_OFFLINE", "HF_HUB_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    yield hub
+    hub.close()
+
+
+def files_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def repository(served, tmp_path):
+    save_folder(Checkpoint(random_bilm()), tmp_path / "model")
+    harmful = {"pytorch_model.bin": b"pickle", "modeling.py": b"print('code')"}
+    served.repositories["owner/model"] = {**files_of(tmp_path / "model"), **harmful}
+    return "owner/model"
+
+
+def weights(bilm):
+    return torch.cat([value.flatten() for value in bilm.state_dict().values()])
+
+
+def test_a_repository_is_loaded_and_only_files_of_a_model_are_fetched(served, repository, tmp_path):
+    elmo = Elmo.from_pretrained(repository, cache_dir=tmp_path / "cache")
+    assert torch.equal(weights(elmo.bilm), weights(random_bilm()))
+    assert not any("pytorch_model" in path or "modeling" in path for path in served.asked)
+
+
+def test_what_was_fetched_once_is_there_without_a_network(served, repository, tmp_path):
+    Elmo.from_pretrained(repository, cache_dir=tmp_path / "cache")
+    n_asked = len(served.asked)
+    Elmo.from_pretrained(repository, cache_dir=tmp_path / "cache", offline=True)
+    assert len(served.asked) == n_asked
+
+
+def test_official_files_in_a_repository_work_too(served, tmp_path):
+    save_official(random_bilm(), tmp_path / "official")
+    served.repositories["owner/official"] = files_of(tmp_path / "official")
+    elmo = Elmo.from_pretrained("owner/official", cache_dir=tmp_path / "cache")
+    assert torch.equal(weights(elmo.bilm), weights(random_bilm()))
+
+
+def test_what_is_not_there_is_said_in_one_line(served, repository, tmp_path):
+    cache = tmp_path / "cache"
+    served.repositories["owner/other"] = {"README.md": b"no model"}
+    for ask, error, said in (
+        (lambda: locate("owner/nothing", cache_dir=cache), FileNotFoundError, "nor a repository"),
+        (lambda: locate("owner/other", cache_dir=cache), FileNotFoundError, "holds no ELMo model"),
+        (
+            lambda: hub.download_repository(repository, revision="v9", cache_dir=cache),
+            FileNotFoundError,
+            "owner/model at v9",
+        ),
+        (
+            lambda: locate("owner/unseen", cache_dir=cache, offline=True),
+            FileNotFoundError,
+            "offline=True forbids the network",
+        ),
+    ):
+        with pytest.raises(error, match=said) as raised:
+            ask()
+        assert "\n" not in str(raised.value)
+
+
+def test_a_hub_that_does_not_answer_is_said_in_one_line(served, repository, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(ConnectionError, match="owner/model") as raised:
+        locate(repository, cache_dir=tmp_path / "cache")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_model_is_pushed_with_a_card_and_can_be_loaded_from_what_was_sent(served, tmp_path):
+    elmo = Elmo(random_bilm())
+    address = elmo.push_to_hub("it", token="hf_test", message="First")
+    assert address.endswith(COMMIT)
+    assert served.created[0]["name"] == "it"
+    header, *files = served.committed
+    assert header["value"]["summary"] == "First"
+    sent = {f["value"]["path"]: base64.b64decode(f["value"]["content"]) for f in files}
+    assert {"config.json", "model.safetensors", "mixes.safetensors", "README.md"} == set(sent)
+    assert b"library_name: elmo-torch" in sent["README.md"]
+    assert b'Elmo.from_pretrained("me/it")' in sent["README.md"]
+    served.repositories["me/it"] = sent
+    again = Elmo.from_pretrained("me/it", cache_dir=tmp_path / "cache")
+    assert torch.equal(weights(again.bilm), weights(elmo.bilm))
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refused_upload_is_said_in_one_line(served, status):
+    served.refuse = status
+    with pytest.raises(ConnectionError, match="could not upload to it") as raised:
+        Elmo(random_bilm()).push_to_hub("it", token="hf_wrong")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_folder_without_a_model_is_not_uploaded(tmp_path):
+    with pytest.raises(FileNotFoundError, match="holds no model in our format"):
+        hub.upload_folder(tmp_path, "it")

@@ -1,0 +1,297 @@
+"""The commands as a user types them: what is printed, written, and refused with exit code 2."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from tests.models import random_bilm
+from tests.pretrain.test_run import PATTERNS, TOY
+
+from elmo import Elmo, Vocabulary
+from elmo.checkpoints.folder import Checkpoint, save_folder
+from elmo.checkpoints.official import save_official
+from elmo.cli import main
+from elmo.model.softmax import Softmax
+from elmo.store import read_vectors
+
+LINES = ["The cat sat .", "", "a naïve dog"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
+    softmax = Softmax(6, 6)
+    softmax.reset_parameters()
+    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "The", "cat", "."])
+    save_folder(Checkpoint(random_bilm(), vocabulary, softmax), "model")
+    save_official(random_bilm(), "official")
+    (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    return tmp_path
+
+
+def run(*arguments):
+    """The exit code."""
+    try:
+        main(arguments)
+    except SystemExit as end:
+        return end.code or 0
+    return 0
+
+
+def refused(capsys, *arguments):
+    """What was said, in one line on stderr, with exit code 2."""
+    assert run(*arguments) == 2
+    out, said = capsys.readouterr()
+    assert out == "" and said.startswith("error: ") and said.count("\n") == 1
+    return said
+
+
+# ---- embed --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["model", "official"])
+def test_embed_writes_what_elmo_gives(folder, capsys, model):
+    assert run("embed", "in.txt", "out.hdf5", "--model", model, "--tokenized") == 0
+    out, _ = capsys.readouterr()
+    assert out == "Wrote 3 sentences (1 empty), 7 tokens to out.hdf5 (3 × 12 per token)\n"
+    expected = Elmo.from_pretrained(model).encode_layers([line.split() for line in LINES])
+    with h5py.File("out.hdf5") as file:
+        for i, vectors in enumerate(expected):
+            np.testing.assert_allclose(file[str(i)][...], vectors, atol=1e-5)
+
+
+def test_embed_takes_layers_states_and_raw_text(folder, capsys):
+    settings = ["-m", "model", "--layers", "mix", "--state", "settled", "--boundaries"]
+    assert run("embed", "in.txt", "out.npz", *settings, "--normalise") == 0
+    vectors = list(read_vectors("out.npz"))
+    expected = Elmo.from_pretrained("model").encode_tokens(
+        LINES, state="settled", boundaries=True, normalise=True
+    )
+    for ours, wanted in zip(vectors, expected, strict=True):
+        np.testing.assert_allclose(ours[0], wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["no.txt", "out.npz"], "no.txt does not exist"),
+        (["model", "out.npz"], "is a folder, but a file is wanted"),
+        (["in.txt", "out.xyz"], "ends in '.xyz', which names no format"),
+        (["in.txt", "no/out.npz"], "does not exist; create it first"),
+        (["in.txt", "out.npz", "--layers", "top"], "--layers is top, but expected all, mix or"),
+        (["in.txt", "out.npz", "--layers", "7"], "the model has layers 0 to 2"),
+        (["in.txt", "out.npz", "--state", "warm"], "expected one of zero, carry, settled"),
+        (["in.txt", "out.npz", "--errors", "skip"], "errors is 'skip'"),
+        (["in.txt", "out.npz", "--dtype", "int3"], "--dtype is int3, but expected one of"),
+        (["in.txt", "out.npz", "--device", "abacus"], "expected auto, cpu or cuda"),
+        (["in.txt", "out.npz", "--batch-tokens", "0"], "batch_tokens is 0"),
+        (["in.txt", "out.npz", "--language", "elvish"], 'no tokenizer for language "elvish"'),
+        (["in.txt", "out.npz", "--model", "smal"], 'Did you mean "small"?'),
+        (["in.txt", "out.npz", "--model", "./no"], "there is no folder"),
+        (["in.txt", "out.npz", "--model", "original", "--offline"], "is not in the cache"),
+        (["in.txt", "out.npz", "--model", "small", "--url", "ftp://x"], "must be an http"),
+    ],
+)
+def test_embed_refuses_in_one_line(folder, capsys, arguments, said):
+    if "--model" not in arguments:
+        arguments = [*arguments, "--model", "model"]
+    assert said in refused(capsys, "embed", *arguments)
+    assert not (folder / "out.npz").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
+def test_a_gpu_that_is_not_there_is_refused(folder, capsys):
+    arguments = ["embed", "in.txt", "out.npz", "--model", "model", "--device", "cuda"]
+    assert "PyTorch sees no CUDA device here" in refused(capsys, *arguments)
+
+
+def test_bad_bytes_name_their_line_and_can_be_replaced(folder, capsys):
+    (folder / "in.txt").write_bytes(b"fine\n\nb\xe4d\n")
+    arguments = ["embed", "in.txt", "out.npz", "--model", "model"]
+    assert "in.txt, line 3: is not valid UTF-8" in refused(capsys, *arguments)
+    assert run(*arguments, "--errors", "replace", "--force") == 0
+
+
+def test_bad_weights_are_refused(folder, capsys):
+    arguments = ["embed", "in.txt", "out.npz", "--model", "official"]
+    with h5py.File("official/weights.hdf5", "a") as file:
+        file["CNN/b_cnn_0"][0] = np.nan
+    assert "CNN/b_cnn_0 holds a NaN" in refused(capsys, *arguments)
+    (folder / "official/weights.hdf5").write_bytes(b"not HDF5")
+    assert "is not a whole HDF5 file" in refused(capsys, *arguments)
+    (folder / "official/weights.hdf5").unlink()
+    assert "has options.json but no weights" in refused(capsys, *arguments)
+
+
+def test_an_existing_output_is_kept_unless_forced(folder, capsys):
+    (folder / "out.npz").write_bytes(b"precious")
+    arguments = ["embed", "in.txt", "out.npz", "--model", "model"]
+    assert "out.npz exists" in refused(capsys, *arguments)
+    assert (folder / "out.npz").read_bytes() == b"precious"
+    assert run(*arguments, "--force") == 0
+
+
+def start(*arguments):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "elmo", *arguments],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "Ctrl-C"])
+def test_what_an_interrupted_run_wrote_is_gone_on_with(folder, how):
+    lines = [f"w{i} and w{i % 7} again" for i in range(60_000)]
+    (folder / "long.txt").write_text("".join(f"{line}\n" for line in lines))
+    arguments = ["embed", "long.txt", "out.hdf5", "--model", "model", "--tokenized"]
+    process = start(*arguments)
+    deadline = time.monotonic() + 120
+    while not (folder / "out.hdf5.partial" / "commit").exists():
+        assert process.poll() is None and time.monotonic() < deadline, "ended before it was killed"
+        time.sleep(0.01)
+    process.send_signal(how)
+    _, said = process.communicate(timeout=60)
+    assert not (folder / "out.hdf5").exists()
+    if how == signal.SIGINT:
+        assert process.returncode == 130
+        assert said.splitlines() == [
+            "interrupted; to go on: the same command with --resume (out.hdf5.partial)"
+        ]
+    assert run(*arguments, "--resume") == 0
+    expected = Elmo.from_pretrained("model").encode_layers([line.split() for line in lines])
+    n = 0
+    for ours, wanted in zip(read_vectors("out.hdf5"), expected, strict=True):
+        np.testing.assert_allclose(ours, wanted, atol=1e-5)
+        n += 1
+    assert n == len(lines) and not (folder / "out.hdf5.partial").exists()
+
+
+# ---- compare ------------------------------------------------------------------------------------
+
+TEXTS = ["We sat on the [bank].", "The [bank] rose.", "My [bank] lent me money."]
+
+
+def test_compare_prints_the_matrix_and_draws_it(folder, capsys):
+    assert run("compare", *TEXTS, "--model", "model", "--plot", "map.png") == 0
+    out, _ = capsys.readouterr()
+    assert all(f"{i}  {text}" in out for i, text in enumerate(TEXTS, start=1))
+    assert "mix of all layers" in out and out.count("1.000") >= 3
+    assert re.search(r"1 is closest to [23] \(", out)
+    assert (folder / "map.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_compare_can_show_every_layer_and_whole_sentences(folder, capsys):
+    assert run("compare", "A cat.", "A dog ran.", "--model", "model", "--layers", "all") == 0
+    out, _ = capsys.readouterr()
+    assert [f"layer {k}" in out for k in range(4)] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (["[a] b"], "at least 2 are wanted"),
+        (["[a] b", "c"], '"c" marks no word'),
+        (["[a] [b]", "[c]"], "has 2 opening and 2 closing brackets"),
+        (["[a] b", "[c] d", "--plot", "x.doc"], "x.doc is no name of a picture"),
+        (["[a] b", "[c] d", "--layers", "9"], "layers is 9"),
+    ],
+)
+def test_compare_refuses_in_one_line(folder, capsys, texts, said):
+    assert run("compare", *texts, "--model", "model") == 2
+    said_all = capsys.readouterr().err
+    assert said in said_all and said_all.count("\n") == 1
+
+
+# ---- the others ---------------------------------------------------------------------------------
+
+
+def test_convert_goes_there_and_back(folder, capsys):
+    assert run("convert", "official", "a") == 0
+    assert run("convert", "a", "b") == 0
+    out, _ = capsys.readouterr()
+    assert "Wrote a in our format: config.json, model.safetensors" in out
+    assert "Wrote b in the official format: options.json, weights.hdf5" in out
+    for name, value in Elmo.from_pretrained("official").state_dict().items():
+        assert torch.equal(Elmo.from_pretrained("b").state_dict()[name], value)
+    assert "a exists" in refused(capsys, "convert", "official", "a")
+    assert "same folder" in refused(capsys, "convert", "official", "official", "--force")
+
+
+def test_info_tells_sizes_and_names(folder, capsys):
+    assert run("info", "model", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["vector"] == 12 and facts["vocabulary"] == 6
+    assert run("info", "model") == 0
+    assert "lstm cells" in capsys.readouterr().out
+    assert run("info") == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in ("default", "original-5.5b", "portuguese", "basque"))
+
+
+def test_pretrain_and_perplexity(folder, capsys):
+    (folder / "train.txt").write_text("".join(f"{p}\n" for p in PATTERNS * 20))
+    (folder / "heldout.txt").write_text("".join(f"{p}\n" for p in PATTERNS))
+    (folder / "toy.toml").write_text(TOY.format(folder=folder))
+    assert run("pretrain", "toy.toml", "--set", "training.n_epochs=4", "--output", "mine") == 0
+    out, said = capsys.readouterr()
+    assert "Wrote the model to mine" in out
+    found = re.search(r"held-out perplexity \(full softmax\): forward ([\d.]+), backward", out)
+    assert "sampled softmax, no perplexity" in said
+    assert run("perplexity", "mine", "heldout.txt") == 0
+    out, _ = capsys.readouterr()
+    assert float(re.search(r"forward +([\d.]+)", out)[1]) == pytest.approx(
+        float(found[1]), abs=0.01
+    )
+    assert run("perplexity", "mine", "heldout.txt", "--raw", "--state", "carry") == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["pretrain", "no.toml"], "no.toml does not exist"),
+        (["pretrain", "toy.toml", "--set", "training.n_row=1"], 'Did you mean "n_rows"?'),
+        (["pretrain", "toy.toml"], "no file matches"),
+        (["perplexity", "official", "in.txt"], "has no softmax over a vocabulary"),
+        (["perplexity", "model", "no.txt"], "no.txt does not exist"),
+        (["perplexity", "model", "empty.txt"], "there is no token to predict"),
+        (["info", "nonsense"], 'no model is called "nonsense"'),
+        (["convert", "model", "x", "--to", "theirs"], "to is 'theirs'"),
+    ],
+)
+def test_other_commands_refuse_in_one_line(folder, capsys, arguments, said):
+    (folder / "toy.toml").write_text(TOY.format(folder=folder / "nowhere"))
+    (folder / "empty.txt").touch()
+    assert said in refused(capsys, *arguments)
+
+
+def test_a_trace_is_shown_on_request_and_for_faults_of_ours(folder, monkeypatch):
+    with pytest.raises(FileNotFoundError):
+        main(["embed", "no.txt", "out.npz", "--traceback"])
+
+    def fault(*_, **__):
+        raise AssertionError("ours")
+
+    monkeypatch.setattr("elmo.encode.Elmo.encode_file", fault)
+    with pytest.raises(AssertionError, match="ours"):
+        main(["embed", "in.txt", "out.npz", "--model", "model"])
+
+
+def test_help_and_version(folder, capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out.startswith("elmo-torch ")
+    assert run("--help") == 0
+    out = capsys.readouterr().out
+    assert all(c in out for c in ("embed", "compare", "convert", "info", "pretrain", "perplexity"))
+    for command in ("embed", "compare", "convert", "info", "pretrain", "perplexity"):
+        assert run(command, "--help") == 0
+        assert "For example: elmo" in " ".join(capsys.readouterr().out.split())
+    assert run("embed", "--nonsense") == 2
