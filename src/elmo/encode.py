@@ -52,7 +52,8 @@ SORTED_BATCHES = 8
 """Batches' worth of sentences that are sorted by length together: more waste less, take memory."""
 LONG_INPUT = 1000
 """Sentences from which on a progress bar is shown, where someone can see it."""
-SETTLED_CHANGE, SETTLED_READINGS = 1e-5, 100
+SETTLED_CHANGE, SETTLED_READINGS = 1e-6, 300
+UNSETTLED_CHANGE = 1e-3
 
 
 class ElmoOutput(NamedTuple):
@@ -428,7 +429,8 @@ class Elmo(nn.Module):
         _check_state(state)
         edges = ([BEGIN_SENTENCE], [END_SENTENCE]) if boundaries else ([], [])
         # Far fewer tokens than any text of that size has; compressed text has more.
-        check_room(output, input.stat().st_size // 20 * n_layers * self.dim * 4)
+        if output.parent.is_dir():
+            check_room(output, input.stat().st_size // 20 * n_layers * self.dim * 4)
         waiting: deque[list[str]] = deque()
 
         def sentences() -> Iterator[list[str]]:
@@ -517,7 +519,7 @@ class Elmo(nn.Module):
         self.bilm.train(mode and self.fine_tune)
         return self
 
-    def _tokenized(self, sentences: Sentences) -> list[list[str]]:
+    def _tokenized(self, sentences: Sentences) -> list[list[Any]]:
         if isinstance(sentences, str):
             raise TypeError(
                 f"sentences is the string {_short(sentences)}, but a sequence of sentences is "
@@ -561,7 +563,7 @@ class Elmo(nn.Module):
 
     def _read(
         self,
-        sentences: Iterable[list[str]],
+        sentences: Iterable[list[Any]],
         mixing: Callable[[Tensor], Tensor] | None,
         state: str,
         batch_tokens: int,
@@ -590,7 +592,7 @@ class Elmo(nn.Module):
     @torch.inference_mode()
     def _encode_batch(
         self,
-        sentences: Sequence[list[str]],
+        sentences: Sequence[list[Any]],
         mixing: Callable[[Tensor], Tensor] | None,
         state: BiLMState | None,
         boundaries: bool,
@@ -619,7 +621,7 @@ class Elmo(nn.Module):
         ]
         return vectors, output.state
 
-    def _batch(self, sentences: Sequence[list[str]]) -> tuple[Tensor, Tensor]:
+    def _batch(self, sentences: Sequence[list[Any]]) -> tuple[Tensor, Tensor]:
         """Token vectors of a padded batch, boundaries included, and its mask."""
         framed = [[BEGIN_SENTENCE, *sentence, END_SENTENCE] for sentence in sentences]
         numbers: dict[str, int] = {}
@@ -653,11 +655,12 @@ class Elmo(nn.Module):
             change = max(float((a - b).abs().max()) for a, b in zip(before, state, strict=True))
             if change <= SETTLED_CHANGE:
                 return state
-        logger.warning(
-            "the state still changes by %.1g after %d empty sentences; going on from there",
-            change,
-            SETTLED_READINGS,
-        )
+        if change > UNSETTLED_CHANGE:  # below it is rounding
+            logger.warning(
+                "the state still changes by %.1g after %d empty sentences; going on from there",
+                change,
+                SETTLED_READINGS,
+            )
         return state
 
     def _fingerprint(self) -> str:
@@ -681,9 +684,9 @@ def _split(text: str, tokenizer: Tokenizer, name: str = "the text") -> list[str]
     return [token.text for token in tokenizer(text)]
 
 
-def _groups(sentences: Iterable[list[str]], n_tokens: int) -> Iterator[list[list[str]]]:
+def _groups(sentences: Iterable[list[Any]], n_tokens: int) -> Iterator[list[list[Any]]]:
     """Sentences one after the other, together as many as have about that many tokens."""
-    group: list[list[str]] = []
+    group: list[list[Any]] = []
     size = 0
     for sentence in sentences:
         group.append(sentence)

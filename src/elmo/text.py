@@ -138,7 +138,7 @@ def batch_char_ids(
     return ids
 
 
-def check_tokens(sentence: Sequence[str], i: int) -> None:
+def check_tokens(sentence: object, i: int) -> None:
     """Refuse what is no sequence of tokens, naming `sentences[i]`."""
     if isinstance(sentence, str):
         raise TypeError(

@@ -63,6 +63,12 @@ class Hub:
                         return self.answer(404, {}, X_Error_Code="RevisionNotFound")
                     siblings = [{"rfilename": name} for name in files]
                     return self.answer(200, {"id": found[1], "sha": COMMIT, "siblings": siblings})
+                if found := re.match(r"/api/models/(\w+/[\w-]+)/tree/", self.path):
+                    tree = [
+                        {"type": "file", "path": name, "size": len(content), "oid": "0" * 40}
+                        for name, content in hub.repositories[found[1]].items()
+                    ]
+                    return self.answer(200, tree)
                 if found := re.fullmatch(r"/(\w+/[\w-]+)/resolve/\w+/(.+)", self.path):
                     content = hub.repositories[found[1]][found[2]]
                     etag = f'"{hash(content) & 0xFFFFFFFF:x}"'
