@@ -21,10 +21,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo import store
-from elmo.store import VectorWriter, check_room, read_sentences, read_vectors
+from elmo.store import VectorWriter, check_room, parquet, read_sentences, read_vectors
+from elmo.store import writer as writing
+from elmo.store.formats import Sentence
+from elmo.store.growing_file import GrowingFile
 
 N_LAYERS, DIM = 2, 3
-SHAPE: dict[str, Any] = {"n_layers": N_LAYERS, "dim": DIM, "fingerprint": "small, zero, ewt.txt"}
+SHAPE: dict[str, Any] = {"n_layers": N_LAYERS, "dim": DIM, "settings": {"model": "small"}}
 # More than ten, so that "10" could come before "2"; empty ones at the beginning and the end.
 LENGTHS = [0, 2, 4, 0, 1, 3, 2, 5, 0, 1, 4, 2, 3, 0]
 
@@ -47,7 +50,7 @@ SENTENCES = make_sentences()
 
 @pytest.fixture(autouse=True)
 def commits_are_small_and_quick(monkeypatch):
-    monkeypatch.setattr(store, "_COMMIT_BYTES", 7 << 10)  # three sentences
+    monkeypatch.setattr(writing, "COMMIT_BYTES", 7 << 10)  # three sentences
     monkeypatch.setattr(os, "fsync", lambda number: None)  # no test here pulls the plug
 
 
@@ -172,7 +175,7 @@ def test_vectors_may_be_a_view_and_change_after_they_were_appended(tmp_path, suf
 
 @pytest.mark.slow
 def test_more_arrays_than_an_old_zip_can_count_are_read_by_numpy(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "_COMMIT_BYTES", 64 << 20)
+    monkeypatch.setattr(writing, "COMMIT_BYTES", 64 << 20)
     with VectorWriter(tmp_path / "out.npz", **SHAPE) as writer:
         for index in range(70_000):
             writer.append(["a"], np.full((N_LAYERS, 1, DIM), index, np.float32))
@@ -186,12 +189,12 @@ def test_more_arrays_than_an_old_zip_can_count_are_read_by_numpy(tmp_path, monke
 def test_files_beyond_four_gigabytes_are_read(tmp_path, suffix, offset):
     """A hole stands for what came before. (HDF5 counts for itself.)"""
     (tmp_path / "directory").touch()
-    file = store._GrowingFile(tmp_path / f"out{suffix}")
+    file = GrowingFile(tmp_path / f"out{suffix}")
     file.write(b"PAR1")
     file.truncate(offset)
-    directory = store._GrowingFile(tmp_path / "directory")
-    form = store._FORMATS[suffix](file, directory, N_LAYERS, DIM)
-    form.write(0, [store._Sentence(tokens, vectors) for tokens, vectors in SENTENCES])
+    directory = GrowingFile(tmp_path / "directory")
+    form = writing.FORMATS[suffix](file, directory, N_LAYERS, DIM)
+    form.write(0, [Sentence(tokens, vectors) for tokens, vectors in SENTENCES])
     form.finish(len(SENTENCES))
     file.check()
     file.close()
@@ -227,7 +230,7 @@ class Camera:
         images.mkdir()
         for name in ("replace", "fsync", "unlink", "rmdir", "mkdir"):
             monkeypatch.setattr(os, name, self.watch(getattr(os, name)))
-        write_at = store._GrowingFile._write_at
+        write_at = GrowingFile._write_at
 
         def write_in_two(file, start, data):
             half = len(data) // 2
@@ -235,7 +238,7 @@ class Camera:
             self.shoot()
             write_at(file, start + half, data[half:])
 
-        monkeypatch.setattr(store._GrowingFile, "_write_at", self.watch(write_in_two))
+        monkeypatch.setattr(GrowingFile, "_write_at", self.watch(write_in_two))
 
     def watch(self, change):
         def watched(*args, **options):
@@ -291,10 +294,11 @@ KILLED = """
 import sys
 import numpy as np
 from elmo import store
-store._COMMIT_BYTES = 7 << 10
+from elmo.store import writer
+writer.COMMIT_BYTES = 7 << 10
 sentences = np.load(sys.argv[1])
 writers = [
-    store.VectorWriter(path, n_layers=2, dim=3, fingerprint="small, zero, ewt.txt")
+    store.VectorWriter(path, n_layers=2, dim=3, settings={"model": "small"})
     for path in sys.argv[2:]
 ]
 for index in range(len(sentences.files)):
@@ -309,7 +313,7 @@ sys.stdin.read()
 def test_a_process_killed_by_the_system_loses_its_lock_and_little_else(tmp_path):
     np.savez(tmp_path / "given.npz", **{str(i): v for i, (_, v) in enumerate(SENTENCES)})
     paths = [tmp_path / f"out{suffix}" for suffix in (".hdf5", ".npz", ".parquet")]
-    source = str(Path(store.__file__).parents[1])
+    source = str(Path(store.__file__).parents[2])
     with subprocess.Popen(
         [sys.executable, "-c", KILLED, tmp_path / "given.npz", *paths],
         stdin=subprocess.PIPE,
@@ -335,7 +339,7 @@ def test_an_interrupt_within_a_write_is_still_an_interrupt(tmp_path, monkeypatch
     path = tmp_path / f"out{suffix}"
     n_writes = 0
 
-    def interrupt(file, start, data, write_at=store._GrowingFile._write_at):
+    def interrupt(file, start, data, write_at=GrowingFile._write_at):
         nonlocal n_writes
         n_writes += 1
         if n_writes == 12:
@@ -343,7 +347,7 @@ def test_an_interrupt_within_a_write_is_still_an_interrupt(tmp_path, monkeypatch
         write_at(file, start, data)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(store._GrowingFile, "_write_at", interrupt)
+        patch.setattr(GrowingFile, "_write_at", interrupt)
         write(path)
     assert n_writes >= 12
     write(path, resume=True)
@@ -359,7 +363,7 @@ def test_an_interrupt_right_after_a_commit_keeps_it(tmp_path, monkeypatch, suffi
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(store._GrowingFile, "settle", interrupt)
+        patch.setattr(GrowingFile, "settle", interrupt)
         write(path, resume=True)
     with VectorWriter(path, **SHAPE, resume=True) as writer:
         assert writer.n_sentences > 5
@@ -383,7 +387,7 @@ changes = st.lists(
 def test_a_growing_file_reads_as_written_and_falls_back_to_its_last_commit(changes):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "vectors"
-        file = store._GrowingFile(path)
+        file = GrowingFile(path)
         wanted, safe, pages = b"", b"", []
         for step, (change, position, n_bytes) in enumerate(changes, 1):
             start = position % (len(wanted) + 1)
@@ -405,13 +409,13 @@ def test_a_growing_file_reads_as_written_and_falls_back_to_its_last_commit(chang
             assert file.read() == wanted
         file.check()
         file.close()
-        recovered = store._GrowingFile(path, len(safe), pages)
+        recovered = GrowingFile(path, len(safe), pages)
         recovered.close()
         assert path.read_bytes() == safe
 
 
 def disk_fills_up_at(size):
-    def write_at(file, start, data, write_at=store._GrowingFile._write_at):
+    def write_at(file, start, data, write_at=GrowingFile._write_at):
         write_at(file, start, data[: max(size - start, 0)])
         if start + len(data) > size:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -424,7 +428,7 @@ def disk_fills_up_at(size):
 def test_a_full_disk_says_how_much_is_safe_and_how_to_go_on(tmp_path, monkeypatch, suffix, size):
     path = tmp_path / f"out{suffix}"
     with monkeypatch.context() as patch:
-        patch.setattr(store._GrowingFile, "_write_at", disk_fills_up_at(size))
+        patch.setattr(GrowingFile, "_write_at", disk_fills_up_at(size))
         with pytest.raises(OSError, match="No space left on device") as caught:
             write(path)
     assert caught.value.errno == errno.ENOSPC
@@ -466,7 +470,7 @@ def test_an_error_of_the_disk_that_the_caller_swallows_does_not_finish_the_file(
         pytest.raises(OSError, match="is not finished"),
         VectorWriter(path, **SHAPE) as writer,
     ):
-        patch.setattr(store._GrowingFile, "_write_at", disk_fills_up_at(2500))
+        patch.setattr(GrowingFile, "_write_at", disk_fills_up_at(2500))
         with pytest.raises(OSError, match="No space left"):
             for tokens, vectors in SENTENCES:
                 writer.append(tokens, vectors)
@@ -480,13 +484,18 @@ def test_an_error_of_the_disk_that_the_caller_swallows_does_not_finish_the_file(
 
 @every_format
 @pytest.mark.parametrize(
-    ("name", "other"), [("fingerprint", "large, zero, ewt.txt"), ("n_layers", 4), ("dim", 5)]
+    ("name", "other", "differs"),
+    [
+        ("settings", {"model": "large"}, "model was 'small' then and is 'large' now"),
+        ("settings", {"model": "x" * 64}, "model was another then"),
+        ("n_layers", 4, "n_layers was 2 then and is 4 now"),
+        ("dim", 5, "dim was 3 then and is 5 now"),
+    ],
 )
-def test_another_run_is_not_resumed(tmp_path, suffix, name, other):
+def test_another_run_is_not_resumed(tmp_path, suffix, name, other, differs):
     path = tmp_path / f"out{suffix}"
     leave_unfinished(path, 5)
-    message = f"its {name} is {SHAPE[name]!r}, that of this run {other!r}; pass force=True"
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=re.escape(f"{differs}; pass force=True")):
         VectorWriter(path, **{**SHAPE, name: other}, resume=True)
     write(path, resume=True)
     assert_holds(path)
@@ -579,7 +588,7 @@ def test_where_a_file_cannot_be_is_said_at_once(tmp_path):
     with pytest.raises(FileExistsError, match="is in the way"):
         VectorWriter(tmp_path / "out.npz", **SHAPE)
     with pytest.raises(ValueError, match="at least 1, but are 0 and 3"):
-        VectorWriter(tmp_path / "new.npz", n_layers=0, dim=3, fingerprint="")
+        VectorWriter(tmp_path / "new.npz", n_layers=0, dim=3, settings={})
     assert sorted(os.listdir(tmp_path)) == ["folder.npz", "out.npz.partial"]
 
 
@@ -646,7 +655,7 @@ def test_parquet_refuses_what_it_cannot_hold(tmp_path, monkeypatch):
     with VectorWriter(tmp_path / "out.parquet", **SHAPE) as writer:
         with pytest.raises(ValueError, match=r"sentence 0 has the token 'b\\udc80' with a lone"):
             writer.append(["a", "b\udc80"], SENTENCES[1][1])
-        monkeypatch.setattr(store, "_MOST_IN_A_LIST", 11)
+        monkeypatch.setattr(parquet, "MOST_IN_A_LIST", 11)
         with pytest.raises(ValueError, match=r"sentence 0 has 12 numbers, .* at most 11"):
             writer.append(*SENTENCES[1])
     assert_holds(tmp_path / "out.parquet", [])

@@ -4,7 +4,6 @@ Axes: layers, batch, tokens, dim.
 """
 
 import hashlib
-import json
 import logging
 import sys
 import tempfile
@@ -443,7 +442,7 @@ class Elmo(nn.Module):
             output,
             n_layers=n_layers,
             dim=self.dim,
-            fingerprint=json.dumps(settings, sort_keys=True),
+            settings=settings,
             force=force,
             resume=resume,
         ) as writer:
