@@ -1,9 +1,9 @@
 """The folder of an unfinished file: what makes a run resumable, whatever moment it is killed at.
 
 `VectorWriter` collects sentences up to 64 MiB, then commits them: they are appended to the file
-itself, which until the end lies in the folder `<file>.partial` beside its place. Then it is
-renamed: nobody sees half a file under the final name, nothing is copied at the end, and every vector is on
-disk once. (Shards joined at the end would need room for two.) The folder holds:
+itself. Until the end it lies in the folder `<file>.partial` beside its place, and then it is
+renamed: nobody sees half a file under the final name, nothing is copied at the end, and every
+vector is on disk once. (Shards joined at the end would need room for two.) The folder holds:
 
 - `vectors`: the file that grows;
 - `directory`: what the format writes last (zip's central directory, Parquet's row groups), kept
