@@ -13,6 +13,7 @@ from elmo.checkpoints.sources import load, locate
 
 FORMATS = ("ours", "official")
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
+SOFTMAX_DTYPES = {**DTYPES, "int8": torch.int8}
 
 
 def convert(
@@ -21,6 +22,7 @@ def convert(
     *,
     to: str | None = None,
     dtype: str = "float32",
+    softmax_dtype: str | None = None,
     url: str | tuple[str, str] | None = None,
     offline: bool | None = None,
     force: bool = False,
@@ -33,6 +35,7 @@ def convert(
         target: A folder that does not exist yet, or is empty.
         to: `ours` or `official`; None for the one that the source is not in.
         dtype: Of stored numbers, in our format: `float32`, or `float16` for half the size.
+        softmax_dtype: Of the softmax, where it is to be another one; `int8` is the shortest.
         url: As for `locate`, like `offline` and `progress`.
         force: Replace the target if it exists.
 
@@ -50,6 +53,10 @@ def convert(
         raise ValueError(f"to is {to!r}, but expected one of {', '.join(FORMATS)}")
     if dtype not in DTYPES:
         raise ValueError(f"dtype is {dtype!r}, but expected one of {', '.join(DTYPES)}")
+    if softmax_dtype not in (None, *SOFTMAX_DTYPES):
+        raise ValueError(
+            f"softmax_dtype is {softmax_dtype!r}, but expected one of {', '.join(SOFTMAX_DTYPES)}"
+        )
     folder = locate(source, url=url, offline=offline, progress=progress)
     if target.exists() and folder.resolve() == target.resolve():
         raise ValueError(f"source and target are the same folder, {target}: choose another target")
@@ -67,7 +74,12 @@ def convert(
     beside = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:
         if form == "ours":
-            save_folder(checkpoint, beside, dtype=DTYPES[dtype])
+            save_folder(
+                checkpoint,
+                beside,
+                dtype=DTYPES[dtype],
+                softmax_dtype=SOFTMAX_DTYPES[softmax_dtype or dtype],
+            )
         else:
             save_official(checkpoint.bilm, beside)
             if checkpoint.vocabulary is not None:

@@ -8,6 +8,7 @@ is known to be unfinished.
 
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,6 +93,8 @@ def save_folder(
             "model": config_to_dict(checkpoint.bilm.config),
         }
         beside(CONFIG_FILE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+        for file in files:  # safetensors lets nobody else read them; the user's umask may
+            shutil.copymode(beside(CONFIG_FILE), beside(file))
         # Everything is written; what follows takes an instant.
         for file in ALL_FILES:
             (folder / file).unlink(missing_ok=True)

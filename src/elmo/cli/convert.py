@@ -18,6 +18,10 @@ def convert(
     dtype: Annotated[str, Option(help="Of stored numbers: float32 | float16 (ours only)")] = (
         "float32"
     ),
+    softmax_dtype: Annotated[
+        str | None,
+        Option(help="Of the softmax: float32 | float16 | int8; if not given, as the rest"),
+    ] = None,
     url: options.Url = None,
     offline: options.Offline = False,
     force: Annotated[bool, Option("--force", help="Replace TARGET if it exists.")] = False,
@@ -38,6 +42,7 @@ def convert(
             target,
             to=to,
             dtype=dtype,
+            softmax_dtype=softmax_dtype,
             url=url,
             offline=offline or None,
             force=force,
