@@ -1,6 +1,7 @@
 import copy
 import gzip
 import json
+import lzma
 import re
 from types import SimpleNamespace
 
@@ -8,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.models import random_bilm
 from torch import nn
@@ -62,6 +63,38 @@ def test_neighbours_order_batches_and_cache_change_no_vector(elmo, sentences, or
 def test_two_runs_are_bit_identical(state):
     runs = [Elmo(random_bilm()).encode_layers(SENTENCES, state=state) for _ in range(2)]
     assert all(np.array_equal(a, b) for a, b in zip(*runs, strict=True))
+
+
+def test_layer_zero_is_the_character_cnn_twice(elmo):
+    for tokens, of_sentence in zip(SENTENCES, elmo.encode_layers(SENTENCES), strict=True):
+        ids = torch.from_numpy(batch_char_ids([tokens], boundaries=False))[0]
+        cnn = elmo.bilm.char_cnn(ids).detach().numpy()
+        np.testing.assert_allclose(of_sentence[0], np.concatenate([cnn, cnn], -1), atol=1e-5)
+
+
+@given(sentences=sentence_lists, order=st.randoms(use_true_random=False), budget=st.integers(1, 60))
+@settings(max_examples=25)
+def test_no_neighbour_is_seen_by_a_mix_with_layer_norm(elmo, sentences, order, budget):
+    normalising = Elmo(elmo.bilm, layer_norm=True)
+    shuffled = list(range(len(sentences)))
+    order.shuffle(shuffled)
+    together = normalising.encode([sentences[i] for i in shuffled], batch_tokens=budget)
+    alone = [normalising.encode([sentences[i]])[0] for i in shuffled]
+    close(together, alone)
+
+
+def test_the_mean_of_a_very_long_sentence_is_as_exact_as_that_of_a_short_one(elmo):
+    short = ["The", "naïve", "word"] * 5
+    layer_0 = elmo.encode([short], layers=0)[0]  # the same three vectors, however often
+    close([elmo.encode([short * 500], layers=0)[0]], [layer_0])
+
+
+def test_two_calls_and_two_files_are_bit_identical(elmo, text, tmp_path):
+    first, second = elmo.encode(SENTENCES), elmo.encode(SENTENCES)
+    assert np.array_equal(first, second)
+    for name in ("a.npz", "b.npz"):
+        elmo.encode_file(text, tmp_path / name, tokenized=True)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
 
 
 def test_raw_text_is_split_by_rules_and_both_kinds_give_the_same(elmo):
@@ -169,6 +202,35 @@ def test_encoding_leaves_training_as_it_was():
     assert all(p.grad is None for p in elmo.parameters())
 
 
+def test_a_failure_while_encoding_leaves_training_as_it_was():
+    elmo = Elmo(random_bilm(), fine_tune=True).train()
+    with pytest.raises(ValueError, match="NUL"):
+        elmo.encode([["fine"], ["a\0b"]])
+    assert elmo.training and elmo.bilm.training
+
+
+def test_encoding_works_within_inference_mode_and_leaves_nothing_of_it(elmo, tmp_path):
+    save_folder(Checkpoint(elmo.bilm), tmp_path)
+    expected = elmo.encode_layers(SENTENCES)
+    with torch.inference_mode():
+        made_within = Elmo.from_pretrained(tmp_path)
+        close(made_within.encode_layers(SENTENCES), expected)
+    close(made_within.encode_layers(SENTENCES), expected)
+    learning = Elmo(elmo.bilm).train()
+    with torch.inference_mode():
+        learning.encode(SENTENCES)
+    learning(SENTENCES).mixes[0].sum().backward()  # with vectors that were remembered there
+    assert learning.mixes[0].gamma.grad is not None
+
+
+def test_a_bar_is_drawn_on_stderr_only_where_one_is_wanted(elmo, capsys):
+    elmo.encode_tokens([["a"]] * 1500)
+    assert capsys.readouterr() == ("", "")
+    elmo.encode_tokens([["a"]] * 3, progress=True)
+    out, err = capsys.readouterr()
+    assert out == "" and "Encoding" in err and "3/3" in err
+
+
 @pytest.mark.parametrize(
     ("sentences", "error", "said"),
     [
@@ -197,6 +259,7 @@ def test_what_are_no_sentences_is_refused_with_what_to_do(elmo, sentences, error
         ({"layers": "all"}, "layers is 'all', but expected"),
         ({"state": "warm"}, "state is 'warm', but expected one of zero, carry, settled"),
         ({"batch_tokens": 0}, "batch_tokens is 0"),
+        ({"batch_tokens": 0, "state": "carry"}, "batch_tokens is 0"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(elmo, settings, said):
@@ -260,8 +323,11 @@ def test_states_boundaries_and_lengths_reach_the_file(elmo, text, tmp_path, stat
 def test_raw_and_compressed_text_is_read(elmo, tmp_path):
     with gzip.open(tmp_path / "in.gz", "wt") as file:
         file.write("Don't stop.\nWhy?")
-    elmo.encode_file(tmp_path / "in.gz", tmp_path / "out.npz")
-    close(list(read_vectors(tmp_path / "out.npz")), elmo.encode_layers(["Don't stop.", "Why?"]))
+    with lzma.open(tmp_path / "in.xz", "wt") as file:
+        file.write("Don't stop.\r\nWhy?\r\n")
+    for name in ("in.gz", "in.xz"):
+        elmo.encode_file(tmp_path / name, tmp_path / "out.npz", force=True)
+        close(list(read_vectors(tmp_path / "out.npz")), elmo.encode_layers(["Don't stop.", "Why?"]))
 
 
 def test_an_empty_file_makes_an_empty_file(elmo, tmp_path):
@@ -300,6 +366,30 @@ def test_an_interrupted_run_goes_on_where_it_was(elmo, tmp_path, state, suffix):
     sentences = [line.split() for line in lines]
     assert written == (40, sum(map(len, sentences)), sum(not s for s in sentences))
     close(list(read_vectors(out)), elmo.encode_layers(sentences, state=state))
+
+
+def test_an_unfinished_output_does_not_go_on_with_another_text(elmo, text, tmp_path):
+    def stop(_):
+        raise KeyboardInterrupt
+
+    out = tmp_path / "out.npz"
+    with pytest.raises(KeyboardInterrupt):
+        elmo.encode_file(text, out, tokenized=True, progress=stop)
+    before = text.read_text("utf-8")
+    text.write_text(before.replace("naïve", "native"), encoding="utf-8")
+    with pytest.raises(ValueError, match="cannot resume"):
+        elmo.encode_file(text, out, tokenized=True, resume=True)
+    text.write_text(before, encoding="utf-8")
+    # Another budget is no other setting: it changes no vector.
+    elmo.encode_file(text, out, tokenized=True, resume=True, batch_tokens=3)
+    close(list(read_vectors(out)), elmo.encode_layers(SENTENCES))
+
+
+def test_what_is_refused_before_the_first_line_leaves_nothing_behind(elmo, text, tmp_path):
+    for wrong in ({"errors": "ignore"}, {"batch_tokens": 0}, {"state": "warm"}, {"layers": "al"}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} is"):
+            elmo.encode_file(text, tmp_path / "out.npz", **wrong)
+        assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
 
 
 def test_an_existing_output_is_kept_unless_forced(elmo, text, tmp_path):
@@ -382,6 +472,79 @@ def test_fine_tuning_reaches_every_weight_and_drops_out():
     elmo.eval()
     first, second = (elmo(SENTENCES).mixes[0] for _ in range(2))
     assert torch.equal(first, second)
+
+
+def test_a_frozen_bilm_computes_each_token_once_within_a_model_that_learns(monkeypatch):
+    elmo = Elmo(random_bilm(), dropout=0.0).train()
+    first = elmo(SENTENCES).mixes[0]
+    monkeypatch.setattr(elmo._token_vectors, "_compute", lambda tokens: pytest.fail("again"))
+    torch.testing.assert_close(elmo(SENTENCES).mixes[0], first)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_vectors_follow_the_weights_that_a_step_changed(fused):
+    elmo = Elmo(random_bilm(), fine_tune=True, dropout=0.0).train()
+    before = elmo.encode_layers(SENTENCES)
+    optimiser = torch.optim.AdamW(elmo.parameters(), 0.01, fused=fused)
+    elmo(SENTENCES).mixes[0].square().sum().backward()
+    optimiser.step()
+    after = elmo.encode_layers(SENTENCES)
+    assert np.abs(after[0] - before[0]).max() > 1e-3
+    with torch.no_grad():
+        elmo.eval()
+        close(after, [by_hand(elmo, s)[0] for s in SENTENCES])
+
+
+@pytest.mark.parametrize("fine_tune", [False, True])
+def test_a_state_is_passed_in_and_given_back(elmo, fine_tune):
+    module = Elmo(random_bilm(), fine_tune=fine_tune)
+    state, mixed = None, []
+    for sentence in SENTENCES:
+        output = module([sentence], state)
+        state = output.state
+        mixed.append(output.mixes[0][0].detach().numpy())
+    close(mixed, elmo.encode_tokens(SENTENCES, state="carry"))
+
+
+@pytest.mark.parametrize("fine_tune", [False, True])
+def test_a_model_in_double_precision_computes_in_it(elmo, fine_tune):
+    double = Elmo(random_bilm(), fine_tune=fine_tune, n_mixes=2).double()
+    output = double(SENTENCES)
+    assert {mix.dtype for mix in output.mixes} == {torch.float64}
+    sum(mix.sum() for mix in output.mixes).backward()
+    assert double.mixes[1].weights.grad.dtype == torch.float64
+    torch.testing.assert_close(output.mixes[0].float(), elmo(SENTENCES).mixes[0], atol=1e-5, rtol=0)
+    close(double.encode_tokens(SENTENCES), elmo.encode_tokens(SENTENCES))
+
+
+@pytest.mark.parametrize("sentences", [[], [[]], [[], []]], ids=["none", "one", "two"])
+@pytest.mark.parametrize("fine_tune", [False, True])
+def test_a_batch_without_tokens_has_a_shape(sentences, fine_tune):
+    output = Elmo(random_bilm(), fine_tune=fine_tune).train()(sentences)
+    assert output.mixes[0].shape == (len(sentences), 0, DIM)
+    assert output.mask.shape == (len(sentences), 0)
+
+
+def test_several_mixes_come_back_bit_for_bit_with_what_else_belongs_to_them(tmp_path):
+    mixes = [
+        ScalarMix(3, weights=[0.1, -2.0, 0.7], gamma=1.7, layer_norm=True, l2=0.5),
+        ScalarMix(3, weights=[1e-8, 3.0, -0.3], gamma=-0.1, l2=0.5),
+    ]
+    elmo = Elmo(random_bilm(), mixes=mixes)
+    elmo.save_pretrained(tmp_path)
+    again = Elmo.from_pretrained(tmp_path, l2=0.5)
+    for ours, stored in zip(again(SENTENCES).mixes, elmo(SENTENCES).mixes, strict=True):
+        assert torch.equal(ours, stored)
+    assert [mix.layer_norm for mix in again.mixes] == [True, False]
+    # λ is a setting of the training that asks for it, whoever made the mixes.
+    assert torch.equal(again.penalty(), elmo.penalty())
+
+
+def test_a_setting_that_stored_mixes_contradict_is_not_skipped_in_silence(tmp_path):
+    Elmo(random_bilm()).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="layer_norm"):
+        Elmo.from_pretrained(tmp_path, layer_norm=True)
+    assert Elmo.from_pretrained(tmp_path, layer_norm=True, n_mixes=1).mixes[0].layer_norm
 
 
 def test_dropout_of_the_mixes_acts_in_training_alone(elmo):

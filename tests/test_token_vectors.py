@@ -1,8 +1,12 @@
+import re
+
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from tests.models import random_bilm
+from torch import nn
 
 from elmo.text import char_ids
 from elmo.token_vectors import TokenVectors
@@ -62,3 +66,127 @@ def test_many_tokens_of_many_lengths_come_back_in_order():
     torch.testing.assert_close(
         vectors[some], directly(cnn, [tokens[i] for i in some]), atol=1e-5, rtol=0
     )
+
+
+# ---- weights that change --------------------------------------------------------------------
+
+
+def _add(cnn):
+    with torch.no_grad():
+        cnn.projection.weight += 1
+
+
+def _write_behind_autograd(cnn):
+    cnn.projection.weight.data.mul_(2)
+
+
+def _put_data(cnn):
+    cnn.projection.weight.data = cnn.projection.weight.data * 2
+
+
+def _put_parameter(cnn):
+    cnn.projection.bias = nn.Parameter(cnn.projection.bias.detach() + 1)
+
+
+def _put_module(cnn):
+    cnn.highway = type(cnn.highway)(8, 1).to(cnn.embedding.weight.dtype)
+
+
+def _load(cnn):
+    cnn.load_state_dict(random_bilm(seed=1).char_cnn.state_dict())
+
+
+def _round(cnn):
+    dtype = cnn.embedding.weight.dtype
+    cnn.bfloat16().to(dtype)
+
+
+def _to_double(cnn):
+    cnn.double()
+
+
+def _step(cnn, **settings):
+    optimiser = torch.optim.Adam(cnn.parameters(), 0.1, **settings)
+    some = torch.from_numpy(char_ids(["a", "word"]))
+    was_learning = [p.requires_grad for p in cnn.parameters()]
+    cnn.requires_grad_(True)(some).square().sum().backward()
+    optimiser.step()
+    for parameter, learned in zip(cnn.parameters(), was_learning, strict=True):
+        parameter.requires_grad_(learned).grad = None
+
+
+def _fused_step(cnn):  # which PyTorch's version counters do not see
+    _step(cnn, fused=True)
+
+
+CHANGES = [
+    _add,
+    _write_behind_autograd,
+    _put_data,
+    _put_parameter,
+    _put_module,
+    _load,
+    _round,
+    _to_double,
+    _step,
+    _fused_step,
+]
+
+
+@pytest.mark.parametrize("frozen", [False, True], ids=["learning", "frozen"])
+@pytest.mark.parametrize("change", CHANGES, ids=[c.__name__.strip("_") for c in CHANGES])
+def test_no_vector_outlives_the_weights_that_made_it(change, frozen):
+    cnn = random_bilm().char_cnn.requires_grad_(not frozen)
+    vectors_of = TokenVectors(cnn, 10)
+    vectors_of(["a", "word"])
+    change(cnn)
+    expected = directly(cnn, ["a", "word"])
+    now = vectors_of(["a", "word"])
+    assert now.dtype == expected.dtype
+    torch.testing.assert_close(now, expected, atol=1e-5, rtol=1e-5)
+
+
+class AsADictionary(RuleBasedStateMachine):
+    """Beside a dictionary that is emptied at every change."""
+
+    @initialize(max_tokens=st.integers(0, 4))
+    def start(self, max_tokens):
+        self.cnn = random_bilm().char_cnn.requires_grad_(False)
+        self.vectors_of = TokenVectors(self.cnn, max_tokens)
+        self.known = {}
+
+    @rule(tokens=st.lists(st.sampled_from(WORDS), min_size=1, max_size=5, unique=True))
+    def ask(self, tokens):
+        for token in tokens:
+            if token not in self.known:
+                self.known[token] = directly(self.cnn, [token])[0]
+        expected = torch.stack([self.known[token] for token in tokens])
+        torch.testing.assert_close(self.vectors_of(tokens), expected, atol=1e-4, rtol=1e-4)
+        assert len(self.vectors_of) <= self.vectors_of.max_tokens
+
+    @rule(token=st.sampled_from(["\0", "a\0", "\ud800"]))
+    def ask_for_what_is_no_text(self, token):
+        with pytest.raises(ValueError, match="holds a"):
+            self.vectors_of(["new", token])
+
+    @rule(change=st.sampled_from(CHANGES))
+    def change(self, change):
+        change(self.cnn)
+        self.known = {}
+
+
+test_it_answers_as_a_dictionary_would = AsADictionary.TestCase
+test_it_answers_as_a_dictionary_would.settings = settings(max_examples=60, stateful_step_count=15)
+
+
+def test_weights_made_in_inference_mode_serve_too():
+    with torch.inference_mode():
+        cnn = random_bilm().char_cnn
+        vectors_of = TokenVectors(cnn, 10)
+        first = vectors_of(["a"])
+    assert torch.equal(vectors_of(["a"]), first)
+
+
+def test_a_bound_below_nothing_is_refused():
+    with pytest.raises(ValueError, match=re.escape("max_tokens is -1")):
+        TokenVectors(random_bilm().char_cnn, -1)

@@ -30,6 +30,7 @@ from elmo.store import VectorWriter, check_room
 from elmo.text import (
     BEGIN_SENTENCE,
     END_SENTENCE,
+    ERRORS,
     WHITESPACE,
     Errors,
     Tokenizer,
@@ -180,6 +181,14 @@ class Elmo(nn.Module):
         """
         target = _device(device)
         checkpoint = load(model, url=url, cache_dir=cache_dir, offline=offline, progress=progress)
+        stored = checkpoint.mixes if n_mixes is None else ()
+        if layer_norm and not all(mix.layer_norm for mix in stored):
+            raise ValueError(
+                f"layer_norm is True, but {model} brings mixes of its own without it: pass n_mixes "
+                "to begin with new ones"
+            )
+        for mix in stored:
+            mix.l2 = l2
         if language is None:
             language = RELEASED[str(model)].language if str(model) in RELEASED else "en"
         elmo = cls(
@@ -192,7 +201,7 @@ class Elmo(nn.Module):
             dropout=dropout,
             boundaries=boundaries,
             fine_tune=fine_tune,
-            mixes=checkpoint.mixes if n_mixes is None else (),
+            mixes=stored,
             cache_tokens=cache_tokens,
         )
         elmo.bilm.to(target, dtype)
@@ -277,7 +286,7 @@ class Elmo(nn.Module):
         with _progress_bar(len(tokenized), progress) as advance:
             for i, of_sentence in enumerate(read):
                 if of_sentence.shape[1]:
-                    vectors[i] = of_sentence[0].mean(axis=0)
+                    vectors[i] = of_sentence[0].mean(axis=0, dtype=np.float64)
                 advance(1)
         if n_empty := sum(not sentence for sentence in tokenized):
             logger.warning(
@@ -425,7 +434,9 @@ class Elmo(nn.Module):
             "input": _fingerprint_of_file(input),
             "model": self._fingerprint(),
         }
-        _check_state(state)
+        _check_reading(state, batch_tokens)
+        if errors not in ERRORS:
+            raise ValueError(f"errors is {errors!r}, but expected one of {', '.join(ERRORS)}")
         edges = ([BEGIN_SENTENCE], [END_SENTENCE]) if boundaries else ([], [])
         # Far fewer tokens than any text of that size has; compressed text has more.
         if output.parent.is_dir():
@@ -569,7 +580,7 @@ class Elmo(nn.Module):
         boundaries: bool = False,
     ) -> Iterator[np.ndarray]:
         """Vectors (layers, tokens, dim) of each sentence in turn, reading ahead a little."""
-        _check_state(state)
+        _check_reading(state, batch_tokens)
         if state == "carry":
             carried = None
             for sentence in sentences:
@@ -712,9 +723,11 @@ def _counted(vectors: np.ndarray, advance: Callable[[int], object]) -> np.ndarra
     return vectors
 
 
-def _check_state(state: str) -> None:
+def _check_reading(state: str, batch_tokens: int) -> None:
     if state not in STATES:
         raise ValueError(f"state is {state!r}, but expected one of {', '.join(STATES)}")
+    if batch_tokens < 1:
+        raise ValueError(f"batch_tokens is {batch_tokens}, but a batch has at least 1 token")
 
 
 def _device(device: str | torch.device) -> torch.device:

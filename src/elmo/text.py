@@ -28,7 +28,8 @@ WHITESPACE = "whitespace"
 """Instead of a language: the text is tokenized already, with white space between tokens."""
 
 Errors = str
-"""`strict` or `replace`."""
+"""One of `ERRORS`."""
+ERRORS = ("strict", "replace")
 REPLACEMENT = "\ufffd"
 COMPRESSED: Mapping[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 
@@ -255,8 +256,8 @@ def read_lines(path: str | Path, errors: Errors = "strict") -> Iterator[str]:
         FileNotFoundError: If there is no such file.
         ValueError: If a line is not UTF-8 or holds a NUL, or the compressed file is damaged.
     """
-    if errors not in ("strict", "replace"):
-        raise ValueError(f'errors is {errors!r}, but expected "strict" or "replace"')
+    if errors not in ERRORS:
+        raise ValueError(f"errors is {errors!r}, but expected one of {', '.join(ERRORS)}")
     number = 0
     with open_text(path, "replace" if errors == "replace" else "surrogateescape") as file:
         while True:

@@ -16,12 +16,14 @@ from elmo.text import char_ids
 
 BATCH_TOKENS = 512
 """Tokens per pass of the CNN, similar in length: a pass is as wide as its longest token."""
+SAMPLED = 64
+"""About as many numbers of each weight are looked at, to see whether it has changed."""
 
 
 class TokenVectors:
     """Vectors of the tokens seen last, in bounded memory.
 
-    What is remembered is forgotten as soon as a weight changes.
+    What is remembered is forgotten as soon as weights change.
 
     Args:
         char_cnn: What computes them.
@@ -37,6 +39,7 @@ class TokenVectors:
         self._places: OrderedDict[str, int] = OrderedDict()
         self._vectors: Tensor | None = None
         self._computed_by = self._weights()
+        self._sampled = self._sample()
 
     def __len__(self) -> int:
         return len(self._places)
@@ -49,9 +52,10 @@ class TokenVectors:
             TypeError: If a token is not a string.
             ValueError: If it holds a lone surrogate or a NUL.
         """
-        if self._computed_by != self._weights():
+        if self._computed_by != self._weights() or not torch.equal(self._sampled, self._sample()):
             self._places.clear()
             self._vectors, self._computed_by = None, self._weights()
+            self._sampled = self._sample()
         weight = self.char_cnn.embedding.weight
         vectors = weight.new_empty(len(tokens), self.char_cnn.config.dim)
         known, places, absent = [], [], []
@@ -108,5 +112,13 @@ class TokenVectors:
         self._vectors = grown
 
     def _weights(self) -> tuple[tuple[int, int], ...]:
-        """Changes whenever a weight is moved, replaced or changed in place."""
-        return tuple((p.data_ptr(), p._version) for p in self.char_cnn.parameters())
+        """Changes whenever a weight is moved, replaced or, as autograd sees it, changed."""
+        return tuple(
+            (p.data_ptr(), 0 if p.is_inference() else p._version)
+            for p in self.char_cnn.parameters()
+        )
+
+    def _sample(self) -> Tensor:
+        """Some numbers of each weight: fused optimisers change them behind autograd's back."""
+        flat = (p.detach().flatten() for p in self.char_cnn.parameters())
+        return torch.cat([p[:: max(1, len(p) // SAMPLED)] for p in flat])

@@ -2,9 +2,12 @@
 
 import base64
 import json
+import os
 import re
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,7 +17,7 @@ from elmo import Elmo
 from elmo.checkpoints import hub
 from elmo.checkpoints.folder import Checkpoint, save_folder
 from elmo.checkpoints.official import save_official
-from elmo.checkpoints.sources import locate
+from elmo.checkpoints.sources import load, locate
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -26,9 +29,14 @@ class Hub:
         self.repositories = {}
         self.asked, self.committed, self.created = [], [], []
         self.refuse = None
+        self.gated = False
+        self.cut = None  # the file that the connection breaks off in
+        self.instead = None  # what a proxy answers in the Hub's place; b"" hangs up
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self.server.server_port}"
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread = threading.Thread(
+            target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
         self.thread.start()
 
     def close(self):
@@ -55,6 +63,11 @@ class Hub:
 
             def do_GET(self):
                 hub.asked.append(self.path)
+                if hub.instead is not None:
+                    self.close_connection = True
+                    return self.answer(200, hub.instead) if hub.instead else None
+                if hub.gated:
+                    return self.answer(403, {}, X_Error_Code="GatedRepo")
                 if found := re.fullmatch(r"/api/models/(\w+/[\w-]+)(?:/revision/(.+))?", self.path):
                     files = hub.repositories.get(found[1])
                     if files is None:
@@ -77,6 +90,9 @@ class Hub:
                         "X_Repo_Commit": COMMIT,
                         "Content_Length": len(content),
                     }
+                    if hub.cut == found[2]:
+                        self.close_connection = True
+                        content = content[: len(content) // 2]
                     return self.answer(200, content, **headers)
                 return self.answer(404, {})
 
@@ -111,8 +127,13 @@ class Hub:
 def served(monkeypatch, tmp_path):
     hub = Hub()
     monkeypatch.setenv("HF_ENDPOINT", hub.url)
-    for name in ("ELMO_OFFLINE", "HF_HUB_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy") or name in ("ELMO_OFFLINE", "HF_HUB_OFFLINE"):
+            monkeypatch.delenv(name)
+    # The Hub's client waits between attempts; a name of its own, as the server needs the true one.
+    at_once = SimpleNamespace(**{**vars(time), "sleep": lambda _: None})
+    for module in ("file_download", "utils._http"):
+        monkeypatch.setattr(f"huggingface_hub.{module}.time", at_once)
     yield hub
     hub.close()
 
@@ -129,6 +150,12 @@ def repository(served, tmp_path):
     return "owner/model"
 
 
+def one_line(raised):
+    text = str(raised.value)
+    assert text and "\n" not in text
+    return text
+
+
 def weights(bilm):
     return torch.cat([value.flatten() for value in bilm.state_dict().values()])
 
@@ -137,6 +164,8 @@ def test_a_repository_is_loaded_and_only_files_of_a_model_are_fetched(served, re
     elmo = Elmo.from_pretrained(repository, cache_dir=tmp_path / "cache")
     assert torch.equal(weights(elmo.bilm), weights(random_bilm()))
     assert not any("pytorch_model" in path or "modeling" in path for path in served.asked)
+    kept = [p for p in (tmp_path / "cache").rglob("snapshots/*/*") if p.is_file()]
+    assert {path.name for path in kept} == {"config.json", "model.safetensors"}
 
 
 def test_what_was_fetched_once_is_there_without_a_network(served, repository, tmp_path):
@@ -144,6 +173,66 @@ def test_what_was_fetched_once_is_there_without_a_network(served, repository, tm
     n_asked = len(served.asked)
     Elmo.from_pretrained(repository, cache_dir=tmp_path / "cache", offline=True)
     assert len(served.asked) == n_asked
+
+
+def test_a_second_use_fetches_no_file_again_and_needs_no_hub(
+    served, repository, tmp_path, monkeypatch
+):
+    first = locate(repository, cache_dir=tmp_path / "cache")
+    served.asked.clear()
+    assert locate(repository, cache_dir=tmp_path / "cache") == first
+    assert not any("/resolve/" in path for path in served.asked)
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    assert locate(repository, cache_dir=tmp_path / "cache") == first
+    monkeypatch.setenv("ELMO_OFFLINE", "1")
+    assert locate(repository, cache_dir=tmp_path / "cache") == first
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
+def test_half_a_file_is_never_read_as_a_model(served, repository, tmp_path, file):
+    cache = tmp_path / "cache"
+    served.cut = file
+    with pytest.raises(ConnectionError, match=f"could not download {repository}") as raised:
+        load(repository, cache_dir=cache)
+    one_line(raised)
+    with pytest.raises(FileNotFoundError, match="offline=True") as raised:
+        load(repository, cache_dir=cache, offline=True)
+    one_line(raised)
+    served.cut = None
+    assert torch.equal(weights(load(repository, cache_dir=cache).bilm), weights(random_bilm()))
+
+
+@pytest.mark.parametrize("instead", [b"", b"<html>log in first</html>"], ids=["hangs up", "page"])
+def test_what_does_not_answer_as_the_hub_is_a_failed_connection(
+    served, repository, tmp_path, instead
+):
+    served.instead = instead
+    with pytest.raises(ConnectionError, match=repository) as raised:
+        locate(repository, cache_dir=tmp_path / "cache")
+    one_line(raised)
+
+
+def test_a_gated_repository_says_to_log_in(served, repository, tmp_path):
+    served.gated = True
+    with pytest.raises(FileNotFoundError, match="hf auth login") as raised:
+        locate(repository, cache_dir=tmp_path / "cache")
+    one_line(raised)
+
+
+def test_a_disk_that_cannot_be_written_is_not_blamed_on_the_network(served, repository, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match=re.escape(str(tmp_path / "file"))) as raised:
+        locate(repository, cache_dir=tmp_path / "file")
+    one_line(raised)
+    assert not isinstance(raised.value, ConnectionError)
+
+
+@pytest.mark.parametrize("name", ["owner/mo--del", "owner/model.git", "owner/model."])
+def test_a_name_that_no_repository_has_is_refused_in_one_line(served, tmp_path, name):
+    with pytest.raises((ValueError, FileNotFoundError), match=re.escape(name)) as raised:
+        locate(name, cache_dir=tmp_path)
+    one_line(raised)
+    assert served.asked == []
 
 
 def test_official_files_in_a_repository_work_too(served, tmp_path):
@@ -203,7 +292,32 @@ def test_a_refused_upload_is_said_in_one_line(served, status):
     served.refuse = status
     with pytest.raises(ConnectionError, match="could not upload to it") as raised:
         Elmo(random_bilm()).push_to_hub("it", token="hf_wrong")
-    assert "\n" not in str(raised.value)
+    assert "token" in one_line(raised)  # what to do about it
+    assert "hf_wrong" not in str(raised.value)
+
+
+def test_an_upload_to_a_hub_that_does_not_answer_is_a_failed_connection(served, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(ConnectionError, match="could not upload to it") as raised:
+        Elmo(random_bilm()).push_to_hub("it", token="hf_test")
+    one_line(raised)
+
+
+def test_whether_a_new_repository_is_private_is_passed_on(served):
+    Elmo(random_bilm()).push_to_hub("owner/it", token="hf_test", private=True)
+    assert served.created[0]["organization"] == "owner"
+    assert True in (served.created[0].get("private"), served.created[0]["visibility"] == "private")
+
+
+def test_a_card_that_lies_beside_the_model_is_uploaded_instead_of_ours(
+    served, repository, tmp_path
+):
+    (tmp_path / "model" / "README.md").write_text("# Mine")
+    (tmp_path / "model" / "train.pkl").write_bytes(b"pickle")
+    hub.upload_folder(tmp_path / "model", "it", token="hf_test")
+    sent = {f["value"]["path"]: f["value"]["content"] for f in served.committed[1:]}
+    assert base64.b64decode(sent["README.md"]) == b"# Mine"
+    assert set(sent) == {"config.json", "model.safetensors", "README.md"}
 
 
 def test_a_folder_without_a_model_is_not_uploaded(tmp_path):

@@ -1,9 +1,13 @@
 import re
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import torch
 from tests.models import random_bilm
 
+from elmo import Elmo
 from elmo.checkpoints.convert import convert
 from elmo.checkpoints.describe import describe
 from elmo.checkpoints.folder import Checkpoint, load_folder, save_folder
@@ -71,6 +75,59 @@ def test_a_released_name_offline_with_an_empty_cache_says_what_to_put_where(tmp_
     with pytest.raises(FileNotFoundError, match='"original" is not in the cache') as error:
         locate("original", offline=True, cache_dir=tmp_path)
     assert str(tmp_path / "original") in str(error.value)
+
+
+class QuietFiles(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def mirror(official, monkeypatch):
+    """The address of a server with the official files."""
+    for variable in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "ELMO_OFFLINE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietFiles, directory=str(official)))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_released_name_is_downloaded_once_and_then_read_from_the_cache(mirror, tmp_path):
+    seen = []
+    cache = tmp_path / "cache"
+    model = load("small", url=mirror, cache_dir=cache, progress=lambda *now: seen.append(now))
+    assert torch.equal(weights(model.bilm), weights(random_bilm()))
+    assert seen[-1][0] == seen[-1][1] == (cache / "small" / "weights.hdf5").stat().st_size
+    again = Elmo.from_pretrained("small", cache_dir=cache, offline=True)
+    assert torch.equal(weights(again.bilm), weights(random_bilm()))
+
+
+def test_a_released_model_splits_text_by_the_rules_of_its_language(mirror, tmp_path):
+    elmo = Elmo.from_pretrained("portuguese", url=mirror, cache_dir=tmp_path)
+    assert elmo.language == "pt"
+    elmo = Elmo.from_pretrained("portuguese", cache_dir=tmp_path, language="de", offline=True)
+    assert elmo.language == "de"
+
+
+def test_a_folder_here_comes_before_a_repository_of_that_name(ours, tmp_path, monkeypatch):
+    (tmp_path / "owner").mkdir()
+    ours.rename(tmp_path / "owner" / "model")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("elmo.checkpoints.hub.download_repository", pytest.fail)
+    assert torch.equal(weights(load("owner/model").bilm), weights(random_bilm()))
+
+
+def test_a_path_that_leads_nowhere_is_no_name_and_no_repository(tmp_path, monkeypatch):
+    monkeypatch.setattr("elmo.checkpoints.hub.download_repository", pytest.fail)
+    for source in ("models/english/small", "./small", str(tmp_path / "no" / "model")):
+        with pytest.raises(FileNotFoundError, match="there is no folder") as error:
+            locate(source)
+        assert "original-5.5b" in str(error.value) and "\n" not in str(error.value)
 
 
 def test_converting_there_and_back_changes_no_bit(official, tmp_path):

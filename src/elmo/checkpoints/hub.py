@@ -2,6 +2,7 @@
 
 import logging
 import os
+from json import JSONDecodeError
 from pathlib import Path
 
 from elmo.checkpoints.download import offline_because
@@ -62,7 +63,6 @@ def download_repository(
     """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (
-        HfHubHTTPError,
         LocalEntryNotFoundError,
         RepositoryNotFoundError,
         RevisionNotFoundError,
@@ -88,16 +88,18 @@ def download_repository(
         ) from None
     except LocalEntryNotFoundError as error:
         if because is not None:
-            raise FileNotFoundError(
-                f"{repository} is neither a folder here nor in the Hub's cache, and {because} "
-                "forbids the network"
-            ) from None
-        raise ConnectionError(f"could not reach the Hub for {repository}: {_line(error)}") from None
-    except (HfHubHTTPError, OSError) as error:
+            raise _offline_error(repository, because) from None
         raise ConnectionError(f"could not download {repository}: {_line(error)}") from None
-    if not (folder / CONFIG_FILE).is_file() and not (folder / "options.json").is_file():
+    except Exception as error:
+        if not _is_of_network(error):
+            raise
+        raise ConnectionError(f"could not download {repository}: {_line(error)}") from None
+    if not (_has(folder, CONFIG_FILE, MODEL_FILE) or _has(folder, "options.json", "*.hdf5")):
+        if because is not None:  # the files that came before the connection broke
+            raise _offline_error(repository, because)
         raise FileNotFoundError(
-            f"{repository} on the Hub holds no ELMo model: no {CONFIG_FILE} and no options.json"
+            f"{repository} on the Hub holds no ELMo model: neither {CONFIG_FILE} with {MODEL_FILE} "
+            "nor options.json with an HDF5 file"
         )
     return folder
 
@@ -127,7 +129,6 @@ def upload_folder(
         ConnectionError: If the Hub cannot be reached or refuses.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
-    from huggingface_hub.errors import HfHubHTTPError
 
     if not (folder / CONFIG_FILE).is_file():
         raise FileNotFoundError(f"{folder} holds no model in our format: no {CONFIG_FILE}")
@@ -143,9 +144,39 @@ def upload_folder(
         commit = api.create_commit(
             name, operations, commit_message=message or "Upload an ELMo model"
         )
-    except (HfHubHTTPError, OSError) as error:
-        raise ConnectionError(f"could not upload to {repository}: {_line(error)}") from None
+    except Exception as error:
+        if not _is_of_network(error):
+            raise
+        response = getattr(error, "response", None)
+        refused = getattr(response, "status_code", None) in (401, 403)
+        hint = " (is the token valid, and may it write there? see `hf auth login`)"
+        raise ConnectionError(
+            f"could not upload to {repository}{hint if refused else ''}: {_line(error)}"
+        ) from None
     return commit.commit_url
+
+
+def _has(folder: Path, *patterns: str) -> bool:
+    return all(any(folder.glob(pattern)) for pattern in patterns)
+
+
+def _offline_error(repository: str, because: str) -> FileNotFoundError:
+    return FileNotFoundError(
+        f"{repository} is neither a folder here nor whole in the Hub's cache, and {because} "
+        "forbids the network"
+    )
+
+
+def _is_of_network(error: Exception) -> bool:
+    """Whether the Hub's client failed to reach or to understand a server.
+
+    Which library it asks with depends on its version, so their errors are told by their modules.
+    """
+    if isinstance(error, ValueError) and not isinstance(error, JSONDecodeError):
+        return False  # a name that cannot be one
+    modules = {cls.__module__.partition(".")[0] for cls in type(error).__mro__}
+    clients = {"httpx", "httpx2", "httpcore", "httpcore2", "requests", "huggingface_hub", "hf_xet"}
+    return bool(modules & clients) or isinstance(error, ConnectionError | JSONDecodeError)
 
 
 def _line(error: BaseException) -> str:
