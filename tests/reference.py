@@ -51,9 +51,7 @@ def token_vector(weights, config, ids):
     activate = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh}[cnn.activation]
     features = []
     for k in range(len(cnn.filters)):
-        kernel, bias = (
-            weights[f"char_cnn.convolutions.{k}.{name}"] for name in ("weight", "bias")
-        )
+        kernel, bias = (weights[f"char_cnn.convolutions.{k}.{name}"] for name in ("weight", "bias"))
         features.append(convolve(kernel, bias, activate, embedded))
     x = np.concatenate(features)
     for k in range(cnn.n_highway):
@@ -159,7 +157,9 @@ def read_official(options_path, weights_path):
     lstm, cnn = options["lstm"], options["char_cnn"]
     config = SimpleNamespace(
         char_cnn=SimpleNamespace(
-            filters=cnn["filters"], n_highway=cnn.get("n_highway") or 0, activation=cnn["activation"]
+            filters=cnn["filters"],
+            n_highway=cnn.get("n_highway") or 0,
+            activation=cnn["activation"],
         ),
         lstm=SimpleNamespace(
             n_layers=lstm["n_layers"],

@@ -242,7 +242,7 @@ def test_values_become_what_the_setting_is():
         ({"name": "a", "numbers": 1}, '"numbers" is 1, but expected tuple[int, ...]'),
         ({"name": "a", "numbers": ["1"]}, "\"numbers\" is '1', but expected int"),
         ({"name": "a", "numbers": [True]}, '"numbers" is True, but expected int'),
-        ({"name": "a", "clip": "3"}, "\"clip\" is '3', but expected float | none"),
+        ({"name": "a", "clip": "3"}, "\"clip\" is '3', but expected float | None"),
     ],
 )
 def test_values_of_another_type_are_refused(values, said):
@@ -274,7 +274,6 @@ def test_what_is_no_json_object_is_refused(tmp_path):
         ({"char_cnn": {"projection": False}}, "dim is 512 but there are 2048 filters"),
         ({"char_cnn": {"n_highway": -1}}, "n_highway is -1"),
         ({"char_cnn": {"char_dim": 0}}, "char_dim is 0, but it must be at least 1"),
-        ({"lstm": []}, "expected a table of settings, but found []"),
     ],
 )
 def test_configs_that_cannot_be_are_refused(values, said):

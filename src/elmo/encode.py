@@ -71,7 +71,7 @@ class ElmoOutput(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What a file of vectors holds."""
+    """What a file of vectors holds; tokens count `<S>` and `</S>` where those were asked for."""
 
     n_sentences: int
     n_tokens: int
@@ -180,6 +180,8 @@ class Elmo(nn.Module):
             [(4, 512), (2, 512)]
         """
         target = _device(device)
+        if not isinstance(dtype, torch.dtype):
+            raise TypeError(f"dtype is {dtype!r}, but expected one of PyTorch's, as torch.float32")
         checkpoint = load(model, url=url, cache_dir=cache_dir, offline=offline, progress=progress)
         stored = checkpoint.mixes if n_mixes is None else ()
         if layer_norm and not all(mix.layer_norm for mix in stored):
@@ -556,11 +558,11 @@ class Elmo(nn.Module):
                 )
         return tokenized
 
-    def _mixing(self, layers: int | str) -> Callable[[Tensor], Tensor]:
+    def _mixing(self, layers: Any) -> Callable[[Tensor], Tensor]:
         """All layers of one sentence → the one wanted."""
         if layers == "mix":
             return self.mixes[0]
-        if isinstance(layers, bool) or not isinstance(layers, int):
+        if isinstance(layers, bool) or not isinstance(layers, int | np.integer):
             raise ValueError(
                 f'layers is {layers!r}, but expected a mix or one layer: "mix" or a number from '
                 f"0 to {self.n_layers - 1}"

@@ -111,10 +111,10 @@ class TokenVectors:
             grown[: len(self._vectors)] = self._vectors
         self._vectors = grown
 
-    def _weights(self) -> tuple[tuple[int, int], ...]:
+    def _weights(self) -> tuple[tuple[int, torch.dtype, int], ...]:
         """Changes whenever a weight is moved, replaced or, as autograd sees it, changed."""
         return tuple(
-            (p.data_ptr(), 0 if p.is_inference() else p._version)
+            (p.data_ptr(), p.dtype, 0 if p.is_inference() else p._version)
             for p in self.char_cnn.parameters()
         )
 

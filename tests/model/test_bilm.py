@@ -61,9 +61,7 @@ def test_layers_and_state_are_those_of_the_equations(shape, sentences, seed, lea
 @both_ways
 @settings(max_examples=30)
 @given(shape=shapes(), sentences=sentence_lists, order=st.randoms(use_true_random=False))
-def test_a_sentence_alone_and_in_any_batch_gets_the_same_vectors(
-    shape, sentences, order, learning
-):
+def test_a_sentence_alone_and_in_any_batch_gets_the_same_vectors(shape, sentences, order, learning):
     # In float32. Weights of a usual size: large ones would multiply rounding.
     bilm = random_bilm(config_of(shape), scale=1.0).requires_grad_(learning)
     shuffled = list(range(len(sentences)))

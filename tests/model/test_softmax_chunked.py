@@ -27,9 +27,7 @@ def problems(draw):
     everywhere = draw(st.lists(st.booleans(), min_size=n_words, max_size=n_words))
     if not any(everywhere):
         everywhere[draw(st.integers(0, n_words - 1))] = True
-    targets = draw(
-        st.lists(st.integers(0, n_words - 1), min_size=n_tokens, max_size=n_tokens)
-    )
+    targets = draw(st.lists(st.integers(0, n_words - 1), min_size=n_tokens, max_size=n_tokens))
     return everywhere, targets
 
 

@@ -1,11 +1,23 @@
 """Our numbers against the originals', for every array in the golden files (see their README).
 
-`relu-2highway-clipping` is chaotic: random weights so large that rounding errors grow from step to
-step, until float32 and float64 runs of one program differ by 6.0. There the tolerance is 1e-5 plus
-what one unit in the last place of the token vectors does to our own numbers in float64, see
-`docs/decisions/0001-agreement-with-the-originals.md`.
+`relu-2highway-clipping` is chaotic: its random weights are so large that rounding errors grow from
+step to step, until float32 and float64 runs of one program differ by 6.0. Nobody who does not
+repeat every rounding of the original's run can agree there to 1e-5. So its sensitivity is measured,
+for each pass, layer, direction, sentence and token: how far our own numbers move, in float64, when
+every weight and every token vector is moved at random by at most one unit in the last place of
+float32, the most of 16 draws. Then
+
+- every entry has to agree within 1e-5 + 4 × its sensitivity (measured: at most 1.1 ×), which is
+  less than 0.01 for 74 % of all (nearly all of layer 1 in the first pass), where layers reach 3;
+- every entry whose sensitivity is at most 5e-6 (39 % of all: all of layer 0, a fifth of layer 1,
+  the first tokens of layer 2) has to agree within the plain 1e-5 (measured: 4.4e-6); and that they
+  are no fewer is checked too, so that the test cannot come to say nothing;
+- the mixes are made of the original's own layers, where nothing grows, and agree within 1e-5.
+
+See also `docs/decisions/0001-agreement-with-the-originals.md`.
 """
 
+import copy
 import json
 import re
 from pathlib import Path
@@ -14,16 +26,22 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from tests import reference
 
 from elmo import Elmo, ScalarMix, Vocabulary, batch_char_ids
 from elmo.checkpoints.official import _views, load_official, load_official_folder
 from elmo.model.softmax import Softmax
+from elmo.pretrain.corpus import build_corpus
 from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.perplexity import perplexity
-from elmo.pretrain.windows import Window
+from elmo.pretrain.windows import windows
 
 pytestmark = pytest.mark.parity
 TOLERANCE = 1e-5
+PASSES, LAYERS = ("first", "second"), 3
+CHAOTIC = "relu-2highway-clipping"
+FIXTURE = "bilm-tf-fixture"
+TRAINED = "trained-by-bilm-tf"
 
 
 @pytest.fixture(scope="session")
@@ -35,185 +53,255 @@ def sentences_of(folder):
     return json.loads((folder / "sentences.json").read_text(encoding="utf-8"))
 
 
+def expected_layers(folder):
+    """(passes, layers, batch, tokens, dim) of a `relu-*` folder, and the mask."""
+    expected = np.load(folder / "expected.npz")
+    names = {name for name in expected if "_layer" in name and not name.startswith("mix")}
+    assert names == {f"{name}_layer{k}" for name in PASSES for k in range(LAYERS)}
+    layers = [[expected[f"{name}_layer{k}"] for k in range(LAYERS)] for name in PASSES]
+    return np.array(layers), expected["mask"]
+
+
 def two_passes(bilm, char_ids):
+    """(passes, layers, batch, tokens, dim), the second from the state of the first; the mask."""
     first = bilm(char_ids)
-    return first, bilm(char_ids, first.state)
+    second = bilm(char_ids, first.state)
+    return torch.stack([first.layers, second.layers]).detach().numpy(), first.mask.numpy()
+
+
+def agree(ours, theirs, tolerance=TOLERANCE):
+    np.testing.assert_allclose(ours, theirs, atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["relu-1highway", CHAOTIC])
+def test_character_ids_are_those_of_allennlp(golden, name):
+    expected = np.load(golden / name / "expected.npz")["character_ids"]
+    ours = batch_char_ids(sentences_of(golden / name), boundaries=False)
+    np.testing.assert_array_equal(ours, expected)
 
 
 @pytest.mark.parametrize("learning", [False, True], ids=["packed", "definition"])
-def test_both_passes_mixes_and_masks_are_those_of_allennlp(golden, learning):
+def test_both_passes_and_the_mask_are_those_of_allennlp(golden, learning):
     folder = golden / "relu-1highway"
     bilm = load_official_folder(folder).requires_grad_(learning)
-    sentences, expected = sentences_of(folder), np.load(folder / "expected.npz")
-    without = batch_char_ids(sentences, boundaries=False)
-    np.testing.assert_array_equal(without, expected["character_ids"])
-    mask = expected["mask"].astype(bool)
-    passes = two_passes(bilm, torch.from_numpy(batch_char_ids(sentences)))
-    for output, name in zip(passes, ("first", "second"), strict=True):
-        np.testing.assert_array_equal(output.mask, mask)
-        assert len(output.layers) == sum(key.startswith(f"{name}_layer") for key in expected)
-        for k, layer in enumerate(output.layers.detach().numpy()):
-            difference = np.abs(layer - expected[f"{name}_layer{k}"])[mask].max()
-            assert difference <= TOLERANCE, (name, k, difference)
-    check_mixes(passes[0], expected, 0.0)
+    ours, our_mask = two_passes(bilm, torch.from_numpy(batch_char_ids(sentences_of(folder))))
+    expected, mask = expected_layers(folder)
+    np.testing.assert_array_equal(our_mask, mask)
+    agree(ours[:, :, mask], expected[:, :, mask])
 
 
-def check_mixes(output, expected, sensitivity):
-    layers, mask = output.layers.detach().float(), output.mask
-    real = expected["mix_mask"].astype(bool)
+@pytest.mark.parametrize("name", ["relu-1highway", CHAOTIC])
+def test_mixes_of_the_layers_of_allennlp_are_its_mixes(golden, name):
+    layers, mask = expected_layers(golden / name)
+    layers, mask = torch.from_numpy(layers[0]), torch.from_numpy(mask)
+    expected = np.load(golden / name / "expected.npz")
+    real = expected["mix_mask"]
     np.testing.assert_array_equal(mask[:, 2:], real)
     mixes = {"mix_plain": ScalarMix(3, weights=[0.5 * j - 0.4 for j in range(3)], gamma=0.7)}
-    for k in (0, 1):
-        mixes[f"mix_layernorm_{k}"] = ScalarMix(
-            3, weights=[0.3 * j - 0.2 * k for j in range(3)], gamma=1.5 - k, layer_norm=True
-        )
-    for name, mix in mixes.items():
+    mixes |= {f"mix_layernorm_{k}": mix for k, mix in enumerate(mixes_with_layer_norm())}
+    assert set(mixes) | {"mix_mask"} == {key for key in expected if key.startswith("mix")}
+    for key, mix in mixes.items():
         mixed = mix(layers, mask)[:, 1:-1].detach().numpy()
-        difference = np.abs(mixed - expected[name])[real].max()
-        assert difference <= TOLERANCE + sensitivity, (name, difference)
+        agree(mixed[real], expected[key][real])
+
+
+def mixes_with_layer_norm():
+    return [
+        ScalarMix(3, weights=[0.3 * j - 0.2 * k for j in range(3)], gamma=1.5 - k, layer_norm=True)
+        for k in (0, 1)
+    ]
 
 
 def test_the_mixes_inside_elmo_are_those_of_allennlp(golden):
     folder = golden / "relu-1highway"
     expected = np.load(folder / "expected.npz")
-    mixes = [
-        ScalarMix(3, weights=[0.3 * j - 0.2 * k for j in range(3)], gamma=1.5 - k, layer_norm=True)
-        for k in (0, 1)
-    ]
-    elmo = Elmo(load_official_folder(folder), mixes=mixes)
-    output = elmo(sentences_of(folder))
-    mask = expected["mix_mask"].astype(bool)
+    plain = ScalarMix(3, weights=[0.5 * j - 0.4 for j in range(3)], gamma=0.7)
+    mixes = [*mixes_with_layer_norm(), plain]
+    output = Elmo(load_official_folder(folder), mixes=mixes)(sentences_of(folder))
+    mask = expected["mix_mask"]
     np.testing.assert_array_equal(output.mask, mask)
-    for k, mixed in enumerate(output.mixes):
-        np.testing.assert_allclose(
-            mixed.detach()[mask], expected[f"mix_layernorm_{k}"][mask], atol=TOLERANCE, rtol=0
-        )
+    names = ("mix_layernorm_0", "mix_layernorm_1", "mix_plain")
+    for name, mixed in zip(names, output.mixes, strict=True):
+        agree(mixed.detach()[mask], expected[name][mask])
 
 
 def test_where_rounding_grows_we_are_as_near_as_rounding_lets_us(golden):
-    folder = golden / "relu-2highway-clipping"
+    folder = golden / CHAOTIC
     bilm = load_official_folder(folder).requires_grad_(False)
-    expected = np.load(folder / "expected.npz")
     char_ids = torch.from_numpy(batch_char_ids(sentences_of(folder)))
-    mask = expected["mask"].astype(bool)
-    passes = two_passes(bilm, char_ids)
-    sensitive = sensitivity_of(bilm, char_ids)
-    n_plain = n_all = 0
-    for output, name, moved in zip(passes, ("first", "second"), sensitive, strict=True):
-        np.testing.assert_array_equal(output.mask, mask)
-        for k, layer in enumerate(output.layers.numpy()):
-            difference = np.abs(layer - expected[f"{name}_layer{k}"]).max(axis=-1)
-            # Once two runs of ours have nothing in common any more, no number is left to compare.
-            lost = moved[k] > 0.1
-            allowed = np.where(lost, np.inf, TOLERANCE + 5 * moved[k])
-            assert (difference <= allowed)[mask].all(), (name, k)
-            n_plain += (difference <= TOLERANCE)[mask].sum()
-            n_all += mask.sum()
-            assert k == 2 or not lost[mask].any()
-    assert np.abs(passes[0].layers[1].numpy()).max() <= 3.0  # the projection's clip is at work
-    # All of layer 0, half of layer 1 in the first pass, less later.
-    assert n_plain / n_all > 0.4
+    ours, our_mask = two_passes(bilm, char_ids)
+    expected, mask = expected_layers(folder)
+    np.testing.assert_array_equal(our_mask, mask)
+    difference = by_direction(ours - expected)[:, :, mask]
+    sensitivity = sensitivity_of(bilm, char_ids)[:, :, mask]
+    allowed, quiet = TOLERANCE + 4 * sensitivity, sensitivity <= 5e-6
+    assert (difference <= allowed).all()
+    assert difference[quiet].max() <= TOLERANCE
+    # What this amounts to: shares of all entries, and of those of each pass and layer.
+    assert quiet.mean() > 0.35 and (allowed < 0.01).mean() > 0.7
+    quiet, near = (of.mean(axis=(-2, -1)) for of in (quiet, allowed < 0.01))
+    assert (quiet[:, 0] == 1).all()
+    assert (quiet[:, 1] > [0.15, 0.07]).all() and (near[:, 1] > [0.95, 0.65]).all()
+    assert quiet[0, 2] > 0.03 and (near[:, 2] > [0.5, 0.1]).all()
+    # The projection's clip is at work.
+    assert np.abs(ours[:, 1]).max() == 3.0
+
+
+def by_direction(differences):
+    """The largest difference within each token's half of a direction: (…, tokens, directions)."""
+    return np.abs(differences).reshape(*differences.shape[:-1], 2, -1).max(axis=-1)
 
 
 def sensitivity_of(bilm, char_ids):
-    """How far each token's layers move, in float64, when token vectors move by a rounding."""
-    exact = [output.layers for output in two_passes_of(bilm, char_ids, None)]
-    moved = [torch.zeros(layers.shape[:-1]) for layers in exact]
-    for seed in range(4):
-        noisy = two_passes_of(bilm, char_ids, torch.Generator().manual_seed(seed))
-        for i, output in enumerate(noisy):
-            moved[i] = torch.maximum(moved[i], (output.layers - exact[i]).abs().amax(-1))
-    bilm.float()
-    return [part.numpy() for part in moved]
+    """(passes, layers, batch, tokens, directions): see the top of this file."""
+    unit = torch.finfo(torch.float32).eps
+    exact = two_passes_from(copy.deepcopy(bilm).double(), char_ids)
+    most = np.zeros_like(by_direction(exact))
+    for seed in range(16):
+        generator = torch.Generator().manual_seed(seed)
+
+        def moved(x, generator=generator):
+            noise = torch.rand(x.shape, generator=generator, dtype=torch.float64)
+            return x * (1 + unit * (2 * noise - 1))
+
+        other = copy.deepcopy(bilm).double()
+        for parameter in other.parameters():
+            parameter.copy_(moved(parameter))
+        most = np.maximum(most, by_direction(two_passes_from(other, char_ids, moved) - exact))
+    return most
 
 
-def two_passes_of(bilm, char_ids, generator):
-    bilm.double()
+def two_passes_from(bilm, char_ids, moved=lambda x: x):
     mask = (char_ids > 0).any(-1)
-    tokens = bilm.char_cnn(char_ids.flatten(0, 1)).unflatten(0, mask.shape)
-    state = None
-    for _ in range(2):
-        # Every value that a layer reads is rounded once or more: here to within one unit.
-        moved = tokens
-        if generator is not None:
-            noise = torch.rand(tokens.shape, generator=generator, dtype=torch.float64) * 2 - 1
-            moved = tokens * (1 + noise * torch.finfo(torch.float32).eps)
-        output = bilm.read(moved, mask, state)
-        state = output.state
-        yield output
+    vectors = bilm.char_cnn(char_ids.flatten(0, 1)).unflatten(0, mask.shape)
+    first = bilm.read(moved(vectors), mask)
+    second = bilm.read(moved(vectors), mask, first.state)
+    return torch.stack([first.layers, second.layers]).numpy()
 
 
-def test_batches_with_carried_state_are_those_of_bilm_tf(golden):
-    folder = golden / "bilm-tf-fixture"
-    bilm = load_official(folder / "options.json", folder / "lm_weights.hdf5").requires_grad_(False)
-    lists = json.loads((folder / "lm_embeddings_sentences.json").read_text(encoding="utf-8"))
+def fixture_lists(golden):
+    """Three lists of sentences, which were embedded three by three, and what bilm-tf made of them.
+
+    Each expected array holds the top layer alone, (directions, tokens, dim of one direction).
+    """
+    text = (golden / FIXTURE / "lm_embeddings_sentences.json").read_text(encoding="utf-8")
+    lists = [[sentence.split() for sentence in sentences] for sentences in json.loads(text)]
+    expected = []
+    for k, sentences in enumerate(lists):
+        with h5py.File(golden / FIXTURE / f"lm_embeddings_{k}.hdf5") as file:
+            assert len(file) == len(sentences)
+            arrays = [file[str(i)][...] for i in range(len(sentences))]
+        expected.append([np.concatenate(list(array), axis=-1) for array in arrays])
+    return lists, expected
+
+
+@pytest.mark.parametrize("learning", [False, True], ids=["packed", "definition"])
+def test_batches_with_carried_state_are_those_of_bilm_tf(golden, learning):
+    folder = golden / FIXTURE
+    bilm = load_official(folder / "options.json", folder / "lm_weights.hdf5")
+    bilm.requires_grad_(learning)
+    lists, expected = fixture_lists(golden)
     state = None
-    n_compared = 0
-    for i, together in enumerate(zip(*lists, strict=True)):
-        sentences = [text.split() for text in together]
+    for i, sentences in enumerate(zip(*lists, strict=True)):
         output = bilm(torch.from_numpy(batch_char_ids(sentences)), state)
         state = output.state
         for k, sentence in enumerate(sentences):
-            with h5py.File(folder / f"lm_embeddings_{k}.hdf5") as file:
-                # The fixture holds the top layer: forward, then backward.
-                expected = np.concatenate(list(file[str(i)][...]), axis=-1)
-            ours = output.layers[-1, k, 1 : len(sentence) + 1].numpy()
-            np.testing.assert_allclose(ours, expected, atol=TOLERANCE, rtol=0)
-            n_compared += 1
-    assert n_compared == sum(map(len, lists))
+            ours = output.layers[-1, k, 1 : len(sentence) + 1].detach().numpy()
+            agree(ours, expected[k][i])
 
 
 def test_trained_weights_give_the_vectors_of_bilm_tf(golden):
-    folder = golden / "trained-by-bilm-tf"
+    folder = golden / TRAINED
     bilm = load_official_folder(folder).requires_grad_(False)
-    sentences, expected = sentences_of(folder), np.load(folder / "inference.npz")
-    char_ids = torch.from_numpy(batch_char_ids(sentences))
-    mask = expected["mask"].astype(bool)
-    for output, name in zip(two_passes(bilm, char_ids), ("first", "second"), strict=True):
-        ours = output.layers[:, :, 1:-1].numpy().transpose(1, 0, 2, 3)
-        wanted = expected[name]
-        for i in range(len(sentences)):
-            np.testing.assert_allclose(
-                ours[i][:, mask[i]], wanted[i][:, mask[i]], atol=TOLERANCE, rtol=0
-            )
+    expected = np.load(folder / "inference.npz")
+    char_ids = torch.from_numpy(batch_char_ids(sentences_of(folder)))
+    ours, our_mask = two_passes(bilm, char_ids)
+    mask = expected["mask"]
+    np.testing.assert_array_equal(our_mask[:, 2:], mask)
+    # (passes, sentence, layer, token, dim) → as ours
+    theirs = np.stack([expected[name] for name in PASSES]).swapaxes(1, 2)
+    agree(ours[:, :, :, 1:-1][:, :, mask], theirs[:, :, mask])
+
+
+def test_the_equations_give_the_numbers_of_allennlp_from_its_files_alone(golden):
+    # The reference that judges us elsewhere is judged itself, without a line of the package.
+    folder = golden / "relu-1highway"
+    weights, config = reference.read_official(folder / "options.json", folder / "weights.hdf5")
+    expected, mask = expected_layers(folder)
+    first = np.load(folder / "expected.npz")["character_ids"]
+    inner = mask[:, 2:].sum(axis=1)
+    for row, n in enumerate(inner):
+        boundaries = np.full((2, 50), 261)
+        boundaries[:, :3] = [[259, 257, 260], [259, 258, 260]]
+        ids = np.vstack([boundaries[:1], first[row, :n], boundaries[1:]])
+        h = c = None
+        for number in range(2):
+            layers, h, c = reference.encode_ids(weights, config, ids, h, c)
+            # In exact arithmetic: the original's own rounding (float32) is up to 2.9e-5 here.
+            agree(layers, expected[number, :, row, : n + 2], 5 * TOLERANCE)
+
+
+def test_the_equations_give_the_numbers_of_bilm_tf_from_its_files_alone(golden):
+    folder = golden / FIXTURE
+    weights, config = reference.read_official(folder / "options.json", folder / "lm_weights.hdf5")
+    lists, expected = fixture_lists(golden)
+    for sentences, arrays in zip(lists, expected, strict=True):
+        h = c = None
+        for sentence, array in zip(sentences[:4], arrays[:4], strict=True):
+            ids = batch_char_ids([sentence])[0]
+            layers, h, c = reference.encode_ids(weights, config, ids, h, c)
+            agree(layers[-1, 1:-1], array)
 
 
 @pytest.fixture
 def language_model(golden):
-    folder = golden / "trained-by-bilm-tf"
+    """As bilm-tf trained it; dropout 0, as the golden losses were computed."""
+    folder = golden / TRAINED
     bilm = load_official_folder(folder)
     bilm.config = type(bilm.config)(bilm.config.char_cnn, bilm.config.lstm, dropout=0.0)
     stored = np.load(folder / "softmax.npz")
     softmax = Softmax(*stored["W"].shape)
     softmax.load_state_dict(
-        {"weight": torch.from_numpy(stored["W"]), "bias": torch.from_numpy(stored["b"])}
+        {"weight": torch.tensor(stored["W"]), "bias": torch.tensor(stored["b"])}
     )
     return LanguageModel(bilm, softmax)
 
 
-def test_losses_and_all_gradients_are_those_of_bilm_tf(golden, language_model, monkeypatch):
+def heldout(golden):
+    lines = (golden / TRAINED / "heldout.txt").read_text(encoding="utf-8").splitlines()
+    return [line.split() for line in lines]
+
+
+@pytest.fixture
+def first_window(golden):
+    """Our first window of the held-out text, in the size of the golden batch; the types in it."""
+    vocabulary = Vocabulary.read(golden / TRAINED / "vocab.txt")
+    corpus = build_corpus(heldout(golden), vocabulary)
+    return next(windows(corpus, range(corpus.n_sentences), n_rows=4, n_steps=20)), corpus
+
+
+def test_windows_are_packed_as_bilm_tf_packs_them(golden, first_window):
+    window, corpus = first_window
+    batch = np.load(golden / TRAINED / "batch.npz")
+    for direction, suffix in enumerate(("", "_reverse")):
+        inputs, targets = window.inputs[direction].T, window.targets[direction].T
+        np.testing.assert_array_equal(corpus.words[inputs], batch[f"token_ids{suffix}"])
+        np.testing.assert_array_equal(targets, batch[f"next_token_id{suffix}"])
+        # Training ids are 0 to 260, without an id for "no token"; ours are one more.
+        types = [corpus.types[i] for i in inputs.flatten()]
+        characters = batch_char_ids([types], boundaries=False)[0].reshape(4, 20, 50) - 1
+        np.testing.assert_array_equal(characters, batch[f"tokens_characters{suffix}"])
+
+
+def test_losses_and_all_gradients_are_those_of_bilm_tf(golden, language_model, first_window):
     model, bilm = language_model.train(), language_model.bilm
-    batch = np.load(golden / "trained-by-bilm-tf" / "batch.npz")
-    # Training ids are 0 to 260, without an id for "no token"; ours are one more.
-    ids = np.stack([batch["tokens_characters"], batch["tokens_characters_reverse"]]) + 1
-    distinct, where = np.unique(ids.reshape(-1, ids.shape[-1]), axis=0, return_inverse=True)
-
-    def token_vectors(inputs, types, dtype):
-        vectors = bilm.char_cnn(torch.from_numpy(distinct.astype(np.int64)))
-        return torch.nn.functional.embedding(torch.from_numpy(inputs), vectors)
-
-    monkeypatch.setattr(model, "token_vectors", token_vectors)
-    by_steps = (0, 2, 1)
-    targets = np.stack([batch["next_token_id"], batch["next_token_id_reverse"]])
-    window = Window(
-        np.ascontiguousarray(where.reshape(ids.shape[:3]).transpose(by_steps)),
-        targets.transpose(by_steps).astype(np.int64),
-        np.zeros((2, targets.shape[2], targets.shape[1]), dtype=bool),
-    )
-    losses = model(window, [], model.zero_state(targets.shape[1]))
-    assert losses.forward_lm.item() == pytest.approx(batch["loss_forward"].item(), abs=TOLERANCE)
-    assert losses.backward_lm.item() == pytest.approx(batch["loss_backward"].item(), abs=TOLERANCE)
-    assert losses.total.item() == pytest.approx(batch["loss_total"].item(), abs=TOLERANCE)
+    batch = np.load(golden / TRAINED / "batch.npz")
+    window, corpus = first_window
+    losses = model(window, corpus.types, model.zero_state(4))
+    for loss, name in zip(
+        (*losses[:2], losses.total), ("forward", "backward", "total"), strict=True
+    ):
+        assert loss.item() == pytest.approx(batch[f"loss_{name}"].item(), abs=TOLERANCE)
     losses.total.backward()
     gradients = {
         "softmax/W": model.softmax.weight.grad.numpy(),
@@ -223,12 +311,10 @@ def test_losses_and_all_gradients_are_those_of_bilm_tf(golden, language_model, m
         parameter.data = parameter.grad  # the export's names and layout, for gradients
     for name, parts in _views(bilm):
         gradients[name_in_training(name)] = torch.cat(parts).numpy()
-    expected = {key[len("grad/") :] for key in batch if key.startswith("grad/")}
-    assert set(gradients) == expected
+    assert set(gradients) == {key[len("grad/") :] for key in batch if key.startswith("grad/")}
     for name, ours in gradients.items():
         theirs = batch[f"grad/{name}"]
-        relative = np.abs(ours - theirs).max() / np.abs(theirs).max()
-        assert relative <= TOLERANCE, (name, relative)
+        agree(ours, theirs, TOLERANCE * np.abs(theirs).max())
 
 
 def name_in_training(name):
@@ -245,15 +331,29 @@ def name_in_training(name):
 
 
 def test_perplexity_with_carried_state_is_that_of_bilm_tf(golden, language_model):
-    folder = golden / "trained-by-bilm-tf"
-    wanted = json.loads((folder / "expected.json").read_text())[
-        "average_perplexity_batch1_stateful"
-    ]
-    lines = (folder / "heldout.txt").read_text(encoding="utf-8").splitlines()
-    vocabulary = Vocabulary.read(folder / "vocab.txt")
-    sentences = [line.split() for line in lines]
-    measured = perplexity(language_model.eval(), vocabulary, sentences, state="carry")
-    assert measured.average == pytest.approx(wanted, rel=1e-3)
-    assert perplexity(language_model, vocabulary, sentences).average != pytest.approx(
-        wanted, rel=1e-3
+    wanted = json.loads((golden / TRAINED / "expected.json").read_text())
+    wanted = wanted["average_perplexity_batch1_stateful"]
+    vocabulary = Vocabulary.read(golden / TRAINED / "vocab.txt")
+    sentences = heldout(golden)
+    carried = perplexity(language_model.eval(), vocabulary, sentences, state="carry")
+    assert carried.average == pytest.approx(wanted, rel=1e-3)
+    assert carried.average == pytest.approx(
+        (carried.forward_lm * carried.backward_lm) ** 0.5, rel=1e-12
+    )
+    alone = perplexity(language_model, vocabulary, sentences)
+    assert alone.average != pytest.approx(wanted, rel=1e-3)
+
+
+def test_the_stream_of_windows_has_that_perplexity_too(golden, language_model, first_window):
+    # One row, one step at a time: every prediction of bilm-tf's evaluation, through training code.
+    _, corpus = first_window
+    state, losses = language_model.zero_state(1), []
+    for window in windows(corpus, range(corpus.n_sentences), n_rows=1, n_steps=1):
+        out = language_model(window, corpus.types, state)
+        state = out.state
+        losses.append(out.total.item())
+    assert len(losses) == len(corpus.tokens) + corpus.n_sentences
+    wanted = json.loads((golden / TRAINED / "expected.json").read_text())
+    assert np.exp(np.mean(losses)) == pytest.approx(
+        wanted["average_perplexity_batch1_stateful"], rel=1e-3
     )
