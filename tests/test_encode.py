@@ -477,7 +477,7 @@ def test_fine_tuning_reaches_every_weight_and_drops_out():
 def test_a_frozen_bilm_computes_each_token_once_within_a_model_that_learns(monkeypatch):
     elmo = Elmo(random_bilm(), dropout=0.0).train()
     first = elmo(SENTENCES).mixes[0]
-    monkeypatch.setattr(elmo._token_vectors, "_compute", lambda tokens: pytest.fail("again"))
+    monkeypatch.setattr(elmo._reader.token_vectors, "_compute", lambda tokens: pytest.fail("again"))
     torch.testing.assert_close(elmo(SENTENCES).mixes[0], first)
 
 

@@ -8,9 +8,8 @@ import logging
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +25,7 @@ from elmo.checkpoints.released import RELEASED
 from elmo.checkpoints.sources import DEFAULT_MODEL, load
 from elmo.model.bilm import BiLM, BiLMState
 from elmo.model.scalar_mix import ScalarMix
+from elmo.reader import Mixing, Reader, check_reading
 from elmo.store import VectorWriter, check_room
 from elmo.text import (
     BEGIN_SENTENCE,
@@ -37,23 +37,16 @@ from elmo.text import (
     Vocabulary,
     batch_char_ids,
     check_tokens,
-    length_sorted_batches,
     read_lines,
 )
-from elmo.token_vectors import TokenVectors
 
 logger = logging.getLogger(__name__)
 
-STATES = ("zero", "carry", "settled")
 Sentences = Sequence[Any]
 """Raw texts (str), or tokenized sentences (sequences of str); we say ourselves which is neither."""
 
-SORTED_BATCHES = 8
-"""Batches' worth of sentences that are sorted by length together: more waste less, take memory."""
 LONG_INPUT = 1000
 """Sentences from which on a progress bar is shown, where someone can see it."""
-SETTLED_CHANGE, SETTLED_READINGS = 1e-6, 300
-UNSETTLED_CHANGE = 1e-3
 
 
 class ElmoOutput(NamedTuple):
@@ -134,7 +127,7 @@ class Elmo(nn.Module):
         self.boundaries = boundaries
         self.fine_tune = fine_tune
         self._tokenizer: Tokenizer | None = None
-        self._token_vectors = TokenVectors(bilm.char_cnn, cache_tokens)
+        self._reader = Reader(bilm, cache_tokens)
         self.eval()
 
     @classmethod
@@ -283,7 +276,7 @@ class Elmo(nn.Module):
             ValueError: As for `encode_tokens`.
         """
         tokenized = self._tokenized(sentences)
-        read = self._read(tokenized, self._mixing(layers), state, batch_tokens)
+        read = self._reader.read(tokenized, self._mixing(layers), state, batch_tokens)
         vectors = np.zeros((len(tokenized), self.dim), dtype=np.float32)
         with _progress_bar(len(tokenized), progress) as advance:
             for i, of_sentence in enumerate(read):
@@ -335,7 +328,7 @@ class Elmo(nn.Module):
                 NUL.
         """
         tokenized = self._tokenized(sentences)
-        read = self._read(tokenized, self._mixing(layers), state, batch_tokens, boundaries)
+        read = self._reader.read(tokenized, self._mixing(layers), state, batch_tokens, boundaries)
         with _progress_bar(len(tokenized), progress) as advance:
             vectors = [_counted(of_sentence[0], advance) for of_sentence in read]
         return [_normalised(v) for v in vectors] if normalise else vectors
@@ -372,7 +365,7 @@ class Elmo(nn.Module):
             Peters et al. (2018), section 3.2; layer order as in `allenai/bilm-tf`.
         """
         tokenized = self._tokenized(sentences)
-        read = self._read(tokenized, None, state, batch_tokens, boundaries)
+        read = self._reader.read(tokenized, None, state, batch_tokens, boundaries)
         with _progress_bar(len(tokenized), progress) as advance:
             vectors = [_counted(of_sentence, advance) for of_sentence in read]
         return [_normalised(v) for v in vectors] if normalise else vectors
@@ -436,7 +429,7 @@ class Elmo(nn.Module):
             "input": _fingerprint_of_file(input),
             "model": self._fingerprint(),
         }
-        _check_reading(state, batch_tokens)
+        check_reading(state, batch_tokens)
         if errors not in ERRORS:
             raise ValueError(f"errors is {errors!r}, but expected one of {', '.join(ERRORS)}")
         edges = ([BEGIN_SENTENCE], [END_SENTENCE]) if boundaries else ([], [])
@@ -468,7 +461,7 @@ class Elmo(nn.Module):
                 if progress is not None and n_done:
                     progress(n_done)
             first = 0 if state == "carry" else n_done
-            read = self._read(lines, transform, state, batch_tokens, boundaries)
+            read = self._reader.read(lines, transform, state, batch_tokens, boundaries)
             for i, of_sentence in enumerate(read, start=first):
                 tokens = waiting.popleft()
                 n_empty += not tokens
@@ -505,10 +498,11 @@ class Elmo(nn.Module):
         else:
             for i, sentence in enumerate(sentences):
                 check_tokens(sentence, i)
-            tokens, mask = self._batch([list(sentence) for sentence in sentences])
+            tokens, mask = self._reader.batch([list(sentence) for sentence in sentences])
             with torch.no_grad():
                 output = self.bilm.read(tokens, mask, state)
-        layers = self._to_mix(output.layers)
+        # The biLM may compute with shorter numbers than the mixes.
+        layers = output.layers.to(next(self.mixes.parameters()).dtype)
         mixes = [mix(layers, output.mask) for mix in self.mixes]
         mask = output.mask
         if not self.boundaries:
@@ -558,7 +552,7 @@ class Elmo(nn.Module):
                 )
         return tokenized
 
-    def _mixing(self, layers: Any) -> Callable[[Tensor], Tensor]:
+    def _mixing(self, layers: Any) -> Mixing:
         """All layers of one sentence → the one wanted."""
         if layers == "mix":
             return self.mixes[0]
@@ -572,108 +566,6 @@ class Elmo(nn.Module):
                 f"layers is {layers}, but the model has layers 0 to {self.n_layers - 1}"
             )
         return lambda of_batch: of_batch[layers]
-
-    def _read(
-        self,
-        sentences: Iterable[list[Any]],
-        mixing: Callable[[Tensor], Tensor] | None,
-        state: str,
-        batch_tokens: int,
-        boundaries: bool = False,
-    ) -> Iterator[np.ndarray]:
-        """Vectors (layers, tokens, dim) of each sentence in turn, reading ahead a little."""
-        _check_reading(state, batch_tokens)
-        if state == "carry":
-            carried = None
-            for sentence in sentences:
-                vectors, carried = self._encode_batch([sentence], mixing, carried, boundaries)
-                yield vectors[0]
-            return
-        start = self._settled_state() if state == "settled" else None
-        for together in _groups(sentences, SORTED_BATCHES * batch_tokens):
-            results: list[Any] = [None] * len(together)
-            for batch in length_sorted_batches([len(s) + 2 for s in together], batch_tokens):
-                rows = None if start is None else _repeated(start, len(batch))
-                of_batch, _ = self._encode_batch(
-                    [together[i] for i in batch], mixing, rows, boundaries
-                )
-                for i, of_sentence in zip(batch, of_batch, strict=True):
-                    results[i] = of_sentence
-            yield from results
-
-    @torch.inference_mode()
-    def _encode_batch(
-        self,
-        sentences: Sequence[list[Any]],
-        mixing: Callable[[Tensor], Tensor] | None,
-        state: BiLMState | None,
-        boundaries: bool,
-    ) -> tuple[list[np.ndarray], BiLMState]:
-        was_training = self.bilm.training
-        if was_training:  # it would drop out
-            self.bilm.eval()
-        try:
-            output = self.bilm.read(*self._batch(sentences), state)
-        finally:
-            if was_training:
-                self.bilm.train()
-        layers = output.layers if mixing is None else self._to_mix(output.layers)
-        edge = 0 if boundaries else 1
-        ends = [len(sentence) + 2 for sentence in sentences]
-        if isinstance(mixing, ScalarMix) and mixing.layer_norm:
-            # The whole of each sentence, boundaries included, as the original; but no other.
-            mixed = [mixing(layers[:, i, :end])[None] for i, end in enumerate(ends)]
-        elif mixing is not None:
-            mixed = list(mixing(layers).unsqueeze(0).unbind(1))
-        else:
-            mixed = list(layers.unbind(1))
-        vectors = [
-            of_sentence[:, edge : end - edge].to("cpu", torch.float32, copy=True).numpy()
-            for of_sentence, end in zip(mixed, ends, strict=True)
-        ]
-        return vectors, output.state
-
-    def _batch(self, sentences: Sequence[list[Any]]) -> tuple[Tensor, Tensor]:
-        """Token vectors of a padded batch, boundaries included, and its mask."""
-        framed = [[BEGIN_SENTENCE, *sentence, END_SENTENCE] for sentence in sentences]
-        numbers: dict[str, int] = {}
-        for token in chain.from_iterable(framed):
-            if not isinstance(token, str):
-                raise TypeError(
-                    f"a token is {token!r} ({type(token).__name__}), but expected a string"
-                )
-            numbers.setdefault(token, len(numbers))
-        width = max(map(len, framed), default=2)
-        places = np.full((len(framed), width), -1, dtype=np.int64)
-        for row, sentence in enumerate(framed):
-            places[row, : len(sentence)] = [numbers[token] for token in sentence]
-        distinct = self._token_vectors(list(numbers))
-        where = torch.from_numpy(places).to(distinct.device)
-        mask = where >= 0
-        return functional.embedding(where.clamp_min(0), distinct), mask
-
-    def _to_mix(self, layers: Tensor) -> Tensor:
-        """Layers as numbers of the mixes' kind, where the biLM computes with shorter ones."""
-        return layers.to(next(self.mixes.parameters()).dtype)
-
-    @torch.inference_mode()
-    def _settled_state(self) -> BiLMState:
-        """The state after reading empty sentences until it changes no more."""
-        tokens, mask = self._batch([[]])
-        state = self.bilm.zero_state(1)
-        change = float("inf")
-        for _ in range(SETTLED_READINGS):
-            before, state = state, self.bilm.read(tokens, mask, state).state
-            change = max(float((a - b).abs().max()) for a, b in zip(before, state, strict=True))
-            if change <= SETTLED_CHANGE:
-                return state
-        if change > UNSETTLED_CHANGE:  # below it is rounding
-            logger.warning(
-                "the state still changes by %.1g after %d empty sentences; going on from there",
-                change,
-                SETTLED_READINGS,
-            )
-        return state
 
     def _fingerprint(self) -> str:
         digest = hashlib.sha256()
@@ -696,24 +588,6 @@ def _split(text: str, tokenizer: Tokenizer, name: str = "the text") -> list[str]
     return [token.text for token in tokenizer(text)]
 
 
-def _groups(sentences: Iterable[list[Any]], n_tokens: int) -> Iterator[list[list[Any]]]:
-    """Sentences one after the other, together as many as have about that many tokens."""
-    group: list[list[Any]] = []
-    size = 0
-    for sentence in sentences:
-        group.append(sentence)
-        size += len(sentence) + 2
-        if size >= n_tokens:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
-
-
-def _repeated(state: BiLMState, n_rows: int) -> BiLMState:
-    return BiLMState(*(part.expand(-1, -1, n_rows, -1).contiguous() for part in state))
-
-
 def _normalised(vectors: np.ndarray) -> np.ndarray:
     """Vectors of length 1; zeros stay zeros."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
@@ -723,13 +597,6 @@ def _normalised(vectors: np.ndarray) -> np.ndarray:
 def _counted(vectors: np.ndarray, advance: Callable[[int], object]) -> np.ndarray:
     advance(1)
     return vectors
-
-
-def _check_reading(state: str, batch_tokens: int) -> None:
-    if state not in STATES:
-        raise ValueError(f"state is {state!r}, but expected one of {', '.join(STATES)}")
-    if batch_tokens < 1:
-        raise ValueError(f"batch_tokens is {batch_tokens}, but a batch has at least 1 token")
 
 
 def _device(device: str | torch.device) -> torch.device:
