@@ -318,7 +318,8 @@ def config_from_options(options: Mapping[str, Any], where: str = "options.json")
             dropout=float(get(top, "dropout", number, 0.0)),
         )
     except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
+        said = str(error)
+        raise ValueError(said if said.startswith(where) else f"{where}: {said}") from None
 
 
 def config_to_options(config: BiLMConfig) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from elmo.text import (
     Tokenizer,
     Vocabulary,
     batch_char_ids,
+    check_text,
     check_tokens,
     read_lines,
 )
@@ -576,15 +577,7 @@ class Elmo(nn.Module):
 
 
 def _split(text: str, tokenizer: Tokenizer, name: str = "the text") -> list[str]:
-    if "\0" in text:
-        raise ValueError(f"{name} holds a NUL character, which no text has: remove it")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"{name} holds a lone surrogate at character {error.start}, which is no character: "
-            "decode the text anew"
-        ) from None
+    check_text(text, name)
     return [token.text for token in tokenizer(text)]
 
 

@@ -58,11 +58,17 @@ class Tokenizer:
         self._nlp = None if language == WHITESPACE else _blank_pipeline(language)
 
     def __call__(self, text: str) -> list[Token]:
-        """Tokens of `text` in order; white space is never a token. Empty text has none."""
+        """Tokens of `text` in order; white space is never a token. Empty text has none.
+
+        Raises:
+            TypeError: If the text is not a string.
+            ValueError: If it holds a lone surrogate or a NUL, and is to be split by rules.
+        """
         if not isinstance(text, str):
             raise TypeError(f"text is {text!r} ({type(text).__name__}), but expected a string")
         if self._nlp is None:
             return _split_on_whitespace(text)
+        check_text(text)
         # spaCy keeps every new word for ever; the zone forgets them, so memory does not grow.
         with self._nlp.memory_zone():
             return [
@@ -139,6 +145,19 @@ def batch_char_ids(
     return ids
 
 
+def check_text(text: str, name: str = "the text") -> None:
+    """Refuse what no text has: lone surrogates and NUL characters."""
+    if "\0" in text:
+        raise ValueError(f"{name} holds a NUL character, which no text has: remove it")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{name} holds a lone surrogate at character {error.start}, which is no character: "
+            "decode the text anew"
+        ) from None
+
+
 def check_tokens(sentence: object, i: int) -> None:
     """Refuse what is no sequence of tokens, naming `sentences[i]`."""
     if isinstance(sentence, str):
@@ -213,8 +232,7 @@ class Vocabulary:
     @classmethod
     def read(cls, path: str | Path) -> "Vocabulary":
         """Read a vocabulary file of `bilm-tf`: UTF-8, a word per line."""
-        with open_text(path) as file:
-            words = [line.strip() for line in file]
+        words = [line.strip() for line in read_lines(path)]
         try:
             return cls([word for word in words if word != "!!!MAXTERMID"])
         except ValueError as error:

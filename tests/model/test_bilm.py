@@ -84,6 +84,19 @@ def test_more_padding_changes_nothing(learning):
 
 
 @both_ways
+def test_what_stands_outside_the_mask_does_not_count(learning):
+    bilm = random_bilm().requires_grad_(learning)
+    mask = torch.tensor([[True, True, True], [True, False, False]])
+    tokens = torch.randn(2, 3, 6)
+    quiet, noisy = (
+        bilm.read(torch.where(mask.unsqueeze(-1), tokens, value), mask)
+        for value in (torch.tensor(0.0), torch.tensor(100.0))
+    )
+    assert torch.equal(noisy.layers, quiet.layers) and not noisy.layers[:, ~mask].any()
+    assert torch.equal(noisy.state.c, quiet.state.c)
+
+
+@both_ways
 def test_a_row_without_a_token_keeps_its_state(learning):
     bilm = random_bilm().double().requires_grad_(learning)
     char_ids = char_ids_of([["a"], ["The"]])

@@ -122,8 +122,10 @@ class BiLM(nn.Module):
         return BiLMOutput(layers, mask, state)
 
     def _learns(self, tokens: Tensor) -> bool:
-        wanted = tokens.requires_grad or next(self.forward_lm.parameters()).requires_grad
-        return self.training or (torch.is_grad_enabled() and wanted)
+        if self.training or not torch.is_grad_enabled():
+            return self.training
+        lstms = (self.forward_lm, self.backward_lm)
+        return tokens.requires_grad or any(p.requires_grad for d in lstms for p in d.parameters())
 
     def _read_plain(
         self, tokens: Tensor, mask: Tensor, state: BiLMState

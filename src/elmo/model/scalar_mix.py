@@ -73,7 +73,8 @@ class ScalarMix(nn.Module):
 
     def penalty(self) -> Float[Tensor, ""]:
         """λ‖w‖², to be added to a task's loss; w before the softmax, as in bilm-tf."""
-        return self.l2 * self.weights.square().sum()
+        # A layer without a part, at −inf, has no weight to keep small.
+        return self.l2 * self.weights[torch.isfinite(self.weights)].square().sum()
 
     def forward(
         self,
