@@ -1,6 +1,7 @@
 """The commands as a user types them: what is printed, written, and refused with exit code 2."""
 
 import json
+import logging
 import os
 import re
 import signal
@@ -35,7 +36,9 @@ def folder(tmp_path, monkeypatch):
     save_folder(Checkpoint(random_bilm(), vocabulary, softmax), "model")
     save_official(random_bilm(), "official")
     (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
-    return tmp_path
+    level = logging.getLogger("elmo").level
+    yield tmp_path
+    logging.getLogger("elmo").setLevel(level)  # `elmo pretrain` says more
 
 
 def run(*arguments):
