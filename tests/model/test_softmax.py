@@ -143,6 +143,22 @@ def test_bfloat16_products_stay_near_float32(softmax, hidden, targets):
     torch.testing.assert_close(short, exact, atol=0.05, rtol=0)
 
 
+class Even(np.random.Generator):
+    """Gives evenly spaced numbers from 0 up to 1 instead of random ones."""
+
+    def random(self, size):
+        return np.arange(size) / size
+
+
+@pytest.mark.parametrize("n_negatives", [1, 2, 12, WORDS - 1])
+def test_uniform_numbers_become_words_by_their_share(n_negatives):
+    # Words come in order here, word k when log(k + 1) / log(WORDS + 1) of the numbers are used up.
+    negatives = draw_negatives(WORDS, n_negatives, Even(np.random.PCG64(0)))
+    assert negatives.words.tolist() == list(range(n_negatives))
+    share = np.log(n_negatives) / np.log(WORDS + 1)
+    assert negatives.n_tries == np.ceil(1024 * share) + 1
+
+
 @given(n_negatives=st.integers(1, WORDS), seed=st.integers(0, 999))
 def test_negatives_are_distinct_words_and_tries_are_counted(n_negatives, seed):
     negatives = draw_negatives(WORDS, n_negatives, np.random.default_rng(seed))
