@@ -77,13 +77,16 @@ class NGram:
         if self.reverse:
             words, lengths = words[::-1], lengths[::-1]
         before = self.order - 1
-        sentence = np.repeat(np.arange(len(lengths)), lengths)
-        stream = np.full(len(words) + len(lengths) * (before + 1), self.begin, dtype=np.int64)
-        places = np.arange(len(words)) + sentence * (before + 1) + before
-        ends = np.cumsum(lengths) + np.arange(len(lengths)) * (before + 1) + before
-        stream[places], stream[ends] = words, self.end
-        predicted = np.zeros(len(stream), dtype=bool)
-        predicted[places] = predicted[ends] = True
+        predicted = np.ones(len(words) + len(lengths) * self.order, dtype=bool)
+        ends = np.cumsum(lengths + self.order) - 1
+        inner = predicted.copy()
+        inner[ends] = False
+        for place in range(before):
+            begins = ends - lengths - before + place
+            predicted[begins] = inner[begins] = False
+        stream = np.full(len(predicted), self.begin, dtype=np.int64)
+        stream[inner], stream[ends] = words, self.end
+        del words, inner  # each is as long as the corpus
         ngrams = stream.copy()
         for back in range(1, self.order):
             ngrams[back:] |= stream[:-back] << (back * self.bits)
