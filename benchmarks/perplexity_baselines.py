@@ -36,9 +36,10 @@ def main() -> None:
     vocabulary, softmax = checkpoint.vocabulary, checkpoint.softmax
     if vocabulary is None or softmax is None:
         raise SystemExit(f"{arguments.model} has no softmax and vocabulary")
+    files = find_files(recipe.corpus.heldout)
     heldout = {
-        path.name.partition(".")[0]: build_corpus(read_sentences([path]), vocabulary)
-        for path in find_files(recipe.corpus.heldout)
+        name: build_corpus(read_sentences([path]), vocabulary)
+        for name, path in zip(part_names(files), files, strict=True)
     }
     started = time.perf_counter()
     train = build_corpus(read_sentences(find_files(recipe.corpus.train)), vocabulary)
@@ -83,6 +84,15 @@ def main() -> None:
             **circumstances(arguments.threads),
         }
         arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+def part_names(files: list[Path]) -> list[str]:
+    """A name for each file, short where that tells it from the others."""
+    short = [path.name.partition(".")[0] for path in files]
+    return [
+        str(path) if short.count(name) > 1 else name
+        for path, name in zip(files, short, strict=True)
+    ]
 
 
 def sentences_of(corpus: Corpus) -> list[list[str]]:

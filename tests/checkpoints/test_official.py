@@ -1,4 +1,7 @@
+import dataclasses
 import json
+import os
+import random
 import re
 
 import h5py
@@ -55,6 +58,42 @@ def test_what_is_exported_and_loaded_again_gives_bit_identical_numbers(
     for name, value in bilm.state_dict().items():
         assert torch.equal(again.state_dict()[name], value), name
     assert again.config == config
+
+
+def variant(char_cnn=None, lstm=None):
+    """TINY with other settings."""
+    return dataclasses.replace(
+        TINY,
+        char_cnn=dataclasses.replace(TINY.char_cnn, **(char_cnn or {})),
+        lstm=dataclasses.replace(TINY.lstm, **(lstm or {})),
+    )
+
+
+ARCHITECTURES = {
+    "tanh": variant({"activation": "tanh"}),
+    "no highway": variant({"n_highway": 0}),
+    "two highways": variant({"n_highway": 2}),
+    "no projection": variant(
+        {"filters": ((1, 2), (2, 4)), "projection": False},
+        {"hidden_dim": 6, "projection": False, "projection_clip": None},
+    ),
+    "no skip": variant(lstm={"skip_connections": False}),
+    "no clips": variant(lstm={"cell_clip": None, "projection_clip": None}),
+    "one layer": variant(lstm={"n_layers": 1}),
+    "three layers": variant(lstm={"n_layers": 3}),
+}
+
+
+@pytest.mark.parametrize("n_characters", [261, 262])
+@pytest.mark.parametrize("config", ARCHITECTURES.values(), ids=ARCHITECTURES)
+def test_every_kind_of_model_gives_the_same_vectors_again(tmp_path, config, n_characters):
+    bilm = random_bilm(config).requires_grad_(False)
+    save_official(bilm, tmp_path)
+    change_options(tmp_path, "char_cnn", "n_characters", n_characters)
+    again = load_official_folder(tmp_path).requires_grad_(False)
+    char_ids = torch.from_numpy(batch_char_ids(SENTENCES))
+    assert again.config == config
+    assert torch.equal(again(char_ids).layers, bilm(char_ids).layers)
 
 
 def test_the_export_read_by_its_official_names_gives_the_same_vectors(folder):
@@ -148,3 +187,146 @@ def test_of_several_hdf5_files_the_one_called_weights_counts(folder):
     (folder / "more_weights.hdf5").write_bytes(b"?")
     with pytest.raises(ValueError, match="has several HDF5 files"):
         load_official_folder(folder)
+
+
+def names_of(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value", "name", "shapes_said"),
+    [
+        ("char_cnn", "filters", [[1, 4], [2, 4]], "CNN/W_cnn_0", ["(1, 1, 4, 3)", "(1, 1, 4, 4)"]),
+        ("char_cnn", "embedding", {"dim": 5}, "char_embed", ["(261, 4)", "(261, 5)"]),
+        ("lstm", "dim", 9, "Cell0/LSTMCell/W_0", ["(12, 28)", "(12, 36)"]),
+        ("char_cnn", "n_highway", 2, "CNN_high_1/W_transform", ["(8, 8)"]),
+        ("lstm", "n_layers", 3, "Cell2/LSTMCell/W_0", ["(12, 28)"]),
+        ("char_cnn", "n_highway", 0, "CNN_high_0/W_carry", []),
+    ],
+)
+def test_options_that_contradict_the_weights_name_the_dataset_and_the_shapes(
+    folder, table, key, value, name, shapes_said
+):
+    change_options(folder, table, key, value)
+    with pytest.raises(ValueError) as error:
+        load_official_folder(folder)
+    said = str(error.value)
+    assert all(part in said for part in [name, str(folder / "weights.hdf5"), *shapes_said])
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (np.full(3, np.inf, "f4"), "b_cnn_0 holds a NaN or an infinity"),
+        (np.array([b"a", b"b", b"c"]), "b_cnn_0 cannot be read"),
+        (np.zeros((3, 1), "f4"), "b_cnn_0 has shape (3, 1), but the options ask for (3,)"),
+    ],
+)
+def test_numbers_that_are_none_are_refused(folder, value, said):
+    change(folder, "CNN/b_cnn_0", value)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        load_official_folder(folder)
+
+
+def test_a_group_where_a_dataset_belongs_is_none(folder):
+    change(folder, "CNN/b_cnn_0", None)
+    with h5py.File(folder / "weights.hdf5", "a") as file:
+        file.create_group("CNN/b_cnn_0")
+    with pytest.raises(ValueError, match="has no dataset CNN/b_cnn_0"):
+        load_official_folder(folder)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f8", "i4"])
+def test_numbers_of_other_widths_are_read_as_float32(folder, dtype):
+    change(folder, "CNN/b_cnn_0", np.array([1, -2, 3], dtype))
+    bias = load_official_folder(folder).char_cnn.convolutions[0].bias
+    assert bias.dtype == torch.float32 and bias.tolist() == [1, -2, 3]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("{", "options.json is not a JSON file"), ("[1]", "options.json holds list, but a JSON")],
+)
+def test_options_that_are_no_json_object_are_refused(folder, content, said):
+    (folder / "options.json").write_text(content)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        load_official_folder(folder)
+
+
+def test_a_folder_that_is_missing_or_a_file_is_named(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for name, error in (("no", FileNotFoundError), ("file", NotADirectoryError)):
+        with pytest.raises(error, match=re.escape(str(tmp_path / name))):
+            load_official_folder(tmp_path / name)
+
+
+def test_what_a_kill_left_beside_the_weights_is_not_read(folder):
+    (folder / "weights.hdf5.123.tmp").write_bytes(b"half")
+    (folder / "options.json.123.tmp").write_bytes(b"{")
+    load_official_folder(folder)
+
+
+@given(share=st.floats(0, 1, exclude_max=True))
+def test_weights_cut_anywhere_are_refused(tmp_path_factory, share):
+    folder = tmp_path_factory.mktemp("official")
+    save_official(random_bilm(), folder)
+    whole = (folder / "weights.hdf5").read_bytes()
+    (folder / "weights.hdf5").write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(ValueError, match="is not a whole HDF5 file"):
+        load_official_folder(folder)
+
+
+@pytest.mark.xfail(reason="h5py's RuntimeError, KeyError or TypeError comes through")
+def test_damaged_weights_are_refused_or_read_but_nothing_else(folder):
+    draw = random.Random(0)
+    whole = (folder / "weights.hdf5").read_bytes()
+    for _ in range(60):
+        damaged = bytearray(whole)
+        start = draw.randrange(len(damaged) - 64)
+        damaged[start : start + 64] = bytes(64)
+        (folder / "weights.hdf5").write_bytes(damaged)
+        try:
+            load_official_folder(folder)
+        except ValueError as error:
+            assert str(folder / "weights.hdf5") in str(error)
+
+
+def fail_at_rename(monkeypatch, n_renamed, error):
+    """Let so many files be renamed, and raise at the next."""
+    replace, n_done = os.replace, 0
+
+    def replace_some(source, target):
+        nonlocal n_done
+        if n_done == n_renamed:
+            raise error
+        n_done += 1
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", replace_some)
+
+
+@pytest.mark.xfail(reason="weights are renamed before options, and nothing marks the pair as whole")
+def test_a_failed_export_over_another_never_mixes_the_two(folder, monkeypatch):
+    other = random_bilm(variant(lstm={"cell_clip": 0.1}), seed=1)
+    fail_at_rename(monkeypatch, 1, OSError(5, "Input/output error"))
+    with pytest.raises(OSError):
+        save_official(other, folder)
+    try:
+        found = load_official_folder(folder)
+    except (FileNotFoundError, ValueError):
+        return  # not whole, and known to be
+    old, new = (
+        torch.equal(found.forward_lm[0].bias, random_bilm(seed=n).forward_lm[0].bias)
+        for n in (0, 1)
+    )
+    assert (old and found.config == TINY) or (new and found.config == other.config)
+
+
+@pytest.mark.xfail(reason="the file written beside is left where it is")
+def test_a_failed_export_leaves_nothing_half_written(folder, monkeypatch):
+    before = names_of(folder)
+    fail_at_rename(monkeypatch, 0, OSError(28, "No space left on device"))
+    with pytest.raises(OSError, match="No space left"):
+        save_official(random_bilm(seed=1), folder)
+    assert names_of(folder) == before
