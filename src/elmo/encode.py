@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -489,19 +489,16 @@ class Elmo(nn.Module):
         Raises:
             TypeError: If a sentence is a string instead of a sequence of tokens.
         """
-        device = self.bilm.char_cnn.embedding.weight.device
-        if isinstance(sentences, Tensor):
-            output = self.bilm(sentences.to(device), state)
-        elif self.fine_tune:
-            max_chars = self.bilm.config.char_cnn.max_chars
-            char_ids = torch.from_numpy(batch_char_ids(sentences, max_chars))
-            output = self.bilm(char_ids.to(device), state)
-        else:
-            for i, sentence in enumerate(sentences):
-                check_tokens(sentence, i)
-            tokens, mask = self._reader.batch([list(sentence) for sentence in sentences])
-            with torch.no_grad():
-                output = self.bilm.read(tokens, mask, state)
+        learns = self.fine_tune and (self.training or torch.is_grad_enabled())
+        with nullcontext() if learns else torch.no_grad():
+            if not isinstance(sentences, Tensor):
+                for i, sentence in enumerate(sentences):
+                    check_tokens(sentence, i)
+            if learns or isinstance(sentences, Tensor):
+                tokens, mask = self.bilm.embed(self._char_ids(sentences))
+            else:
+                tokens, mask = self._reader.batch([list(sentence) for sentence in sentences])
+            output = (self.bilm if learns else self._reader.bilm).read(tokens, mask, state)
         # The biLM may compute with shorter numbers than the mixes.
         layers = output.layers.to(next(self.mixes.parameters()).dtype)
         mixes = [mix(layers, output.mask) for mix in self.mixes]
@@ -514,6 +511,12 @@ class Elmo(nn.Module):
             for mix in mixes
         ]
         return ElmoOutput(mixes, mask, output.state)
+
+    def _char_ids(self, sentences: Sequence[Any] | Tensor) -> Tensor:
+        if not isinstance(sentences, Tensor):
+            max_chars = self.bilm.config.char_cnn.max_chars
+            sentences = torch.from_numpy(batch_char_ids(sentences, max_chars))
+        return sentences.to(self.bilm.char_cnn.embedding.weight.device)
 
     def penalty(self) -> Float[Tensor, ""]:
         """λ‖w‖² of all mixes, to be added to a task's loss (section 3.3)."""

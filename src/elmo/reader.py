@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo.model.bilm import BiLM, BiLMState
+from elmo.model.bilm_packed import PackedBiLM
 from elmo.model.scalar_mix import ScalarMix
 from elmo.text import BEGIN_SENTENCE, END_SENTENCE, length_sorted_batches
 from elmo.token_vectors import TokenVectors
@@ -32,16 +33,21 @@ Mixing = Callable[[Tensor], Tensor]
 
 
 class Reader:
-    """Reads tokenized sentences with a biLM, in evaluation mode and without gradients.
+    """Reads tokenized sentences with a biLM, without dropout or gradients, from any thread.
 
     Args:
         bilm: The network.
         cache_tokens: Tokens of which the character CNN's vectors are remembered.
+        int8: As for `PackedBiLM`.
     """
 
-    def __init__(self, bilm: BiLM, cache_tokens: int) -> None:
-        self.bilm = bilm
+    def __init__(self, bilm: BiLM, cache_tokens: int, int8: bool = False) -> None:
+        self.bilm = PackedBiLM(bilm, int8=int8)
         self.token_vectors = TokenVectors(bilm.char_cnn, cache_tokens)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, or what is stored of it, begins anew: locks and prepared weights stay behind."""
+        return Reader, (self.bilm.bilm, self.token_vectors.max_tokens, self.bilm.int8)
 
     def read(
         self,
@@ -87,14 +93,7 @@ class Reader:
         state: BiLMState | None,
         boundaries: bool,
     ) -> tuple[list[np.ndarray], BiLMState]:
-        was_training = self.bilm.training
-        if was_training:  # it would drop out
-            self.bilm.eval()
-        try:
-            output = self.bilm.read(*self.batch(sentences), state)
-        finally:
-            if was_training:
-                self.bilm.train()
+        output = self.bilm.read(*self.batch(sentences), state)
         layers = output.layers
         if isinstance(mixing, ScalarMix):  # the biLM may compute with shorter numbers
             layers = layers.to(mixing.weights.dtype)
@@ -138,8 +137,7 @@ class Reader:
     def settled_state(self) -> BiLMState:
         """The state after reading empty sentences until it changes no more."""
         tokens, mask = self.batch([[]])
-        state = self.bilm.zero_state(1)
-        change = float("inf")
+        state, change = self.bilm.read(tokens, mask).state, float("inf")
         for _ in range(SETTLED_READINGS):
             before, state = state, self.bilm.read(tokens, mask, state).state
             change = max(float((a - b).abs().max()) for a, b in zip(before, state, strict=True))

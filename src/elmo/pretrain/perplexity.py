@@ -12,10 +12,14 @@ import numpy as np
 import torch
 
 from elmo.model.bilm import BiLMState
+from elmo.model.softmax import Softmax
 from elmo.pretrain.language_model import LanguageModel
-from elmo.text import Vocabulary, batch_char_ids, length_sorted_batches
+from elmo.reader import Reader
+from elmo.text import Vocabulary, length_sorted_batches
 
 STATES = ("zero", "carry")
+CACHE_TOKENS = 50_000
+"""Tokens whose vectors are remembered while a text is read."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ def perplexity(
     """Perplexity of each direction on tokenized sentences.
 
     Args:
-        model: In evaluation mode.
+        model: The model; nothing is dropped out.
         vocabulary: The words of its softmax.
         sentences: Tokenized; those without tokens are left out.
         state: `zero` reads every sentence on its own; `carry` reads them as one stream, the LSTM
@@ -69,8 +73,9 @@ def perplexity(
         raise ValueError(f"state is {state!r}, but expected one of {STATES}")
     sums, n_tokens, n_unknown, n_sentences = np.zeros(2), 0, 0, 0
     carried: BiLMState | None = None
+    reader = Reader(model.bilm, CACHE_TOKENS)
     for batch in _batches(sentences, 1 if state == "carry" else 512, batch_tokens):
-        losses, after = _losses(model, vocabulary, batch, carried)
+        losses, after = _losses(model.softmax, reader, vocabulary, batch, carried)
         carried = after if state == "carry" else None
         sums += losses
         n_sentences += len(batch)
@@ -103,7 +108,8 @@ def _batches(
 
 @torch.inference_mode()
 def _losses(
-    model: LanguageModel,
+    softmax: Softmax,
+    reader: Reader,
     vocabulary: Vocabulary,
     batch: Sequence[Sequence[str]],
     carried: BiLMState | None,
@@ -114,26 +120,21 @@ def _losses(
     position but the first; where states are carried, what it read last is not carried on, as in
     training: `</S>` is predicted but never an input.
     """
-    device = model.softmax.bias.device
-    max_chars = model.bilm.config.char_cnn.max_chars
-    char_ids = torch.from_numpy(batch_char_ids(batch, max_chars)).to(device)
-    words = torch.full(char_ids.shape[:2], -1, device=device)
+    tokens, mask = reader.batch([list(sentence) for sentence in batch])
+    device = mask.device
+    words = torch.full(mask.shape, -1, device=device)
     for row, sentence in enumerate(batch):
         ids = [vocabulary.begin, *map(vocabulary.id, sentence), vocabulary.end]
         words[row, : len(ids)] = torch.tensor(ids)
-    mask = words >= 0
-    vectors = model.bilm.char_cnn(char_ids[mask])
-    tokens = vectors.new_zeros(*mask.shape, vectors.shape[-1])
-    tokens[mask] = vectors
     lengths = mask.sum(dim=1)
     n = mask.shape[1] - 1
     inner = torch.arange(n, device=device) < (lengths - 1).unsqueeze(1)
-    half = vectors.shape[-1]
+    half = tokens.shape[-1]
     # Each direction reads without the boundary at its end, so that its state ends where it should.
-    left = model.bilm.read(tokens[:, :n] * inner.unsqueeze(-1), inner, carried)
-    right = model.bilm.read(tokens[:, 1:] * inner.unsqueeze(-1), inner, carried)
-    forward_loss = model.softmax.full_loss(left.layers[-1][inner][:, :half], words[:, 1:][inner])
-    backward_loss = model.softmax.full_loss(right.layers[-1][inner][:, half:], words[:, :n][inner])
+    left = reader.bilm.read(tokens[:, :n], inner, carried)
+    right = reader.bilm.read(tokens[:, 1:], inner, carried)
+    forward_loss = softmax.full_loss(left.layers[-1][inner][:, :half], words[:, 1:][inner])
+    backward_loss = softmax.full_loss(right.layers[-1][inner][:, half:], words[:, :n][inner])
     after = BiLMState(
         *(
             torch.stack([of_left[0], of_right[1]])
