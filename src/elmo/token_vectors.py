@@ -37,7 +37,8 @@ class TokenVectors:
         self._places: OrderedDict[str, int] = OrderedDict()
         self._vectors: Tensor | None = None
         self._packed: PackedCharCnn | None = None
-        self._changes = WeightChanges(char_cnn)
+        self.changes = WeightChanges(char_cnn)
+        self._made_at = 0
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -55,9 +56,10 @@ class TokenVectors:
             return self._look_up(tokens)
 
     def _look_up(self, tokens: Sequence[str]) -> Tensor:
-        if self._changes.since_last_asked():
+        if self._made_at != (now := self.changes.count()):
             self._places.clear()
             self._vectors = self._packed = None
+            self._made_at = now
         weight = self.char_cnn.embedding.weight
         vectors = weight.new_empty(len(tokens), self.char_cnn.config.dim)
         known, places, absent = [], [], []

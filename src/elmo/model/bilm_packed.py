@@ -1,25 +1,20 @@
 """The biLM for inference: rows without padding, weights made ready once, directions side by side.
 
-The numbers are those of `BiLM`. Which form reads a layer is decided here:
-
-    rows per step    float32, bfloat16, float16 by oneDNN     elsewhere    int8
-    few              `lstm_packed`                            packed       packed, 8-bit products
-    many             `lstm_fused`                             packed       packed, 8-bit products
-
-Axes: layers, batch, tokens (with boundaries), dim; packed (all tokens of a batch).
+The numbers are those of `BiLM`; `layer_form` says which form reads a layer. Axes: layers, batch,
+tokens (with boundaries or without), dim; packed (all tokens of a batch).
 """
 
 import threading
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from elmo.model.bilm import BiLM, BiLMOutput, BiLMState, check_rows
 from elmo.model.lstm import LayerState, Lstm
 from elmo.model.lstm_fused import FusedLstm
 from elmo.model.lstm_packed import PackedLstm, packed_order
-from elmo.model.product import PlainProduct
+from elmo.model.product import PlainProduct, Product
 from elmo.model.product_int8 import Int8Product
 from elmo.model.product_onednn import OneDnnProduct, can_pack
 from elmo.model.side_by_side import side_by_side
@@ -27,8 +22,31 @@ from elmo.model.weight_changes import WeightChanges
 
 FUSED_ROWS = 24
 """Rows per step, on average, from which on fused steps are faster."""
-LARGE_WEIGHT = 2**22
-"""Numbers in a matrix from which on oneDNN is the faster also with few rows, in float32."""
+LARGE_MATRIX = 2**20
+"""Numbers in a matrix from which on a product takes so long that threads and oneDNN always pay."""
+
+LayerReader = PackedLstm | FusedLstm
+Form = tuple[type[LayerReader], type[Product]]
+
+
+def layer_form(lstm: Lstm, n_rows: float, *, int8: bool = False) -> Form:
+    """What reads a layer fastest.
+
+    Args:
+        lstm: The layer.
+        n_rows: Rows per step, on average.
+        int8: Whether matrices are to be of 8-bit numbers.
+    """
+    weight = lstm.state_weight
+    if int8:
+        return PackedLstm, Int8Product
+    if weight.device.type != "cpu" or not can_pack(weight.dtype):
+        return PackedLstm, PlainProduct
+    if n_rows >= FUSED_ROWS:
+        return FusedLstm, OneDnnProduct
+    if weight.dtype == torch.float32 and (n_rows <= 1 or weight.numel() < LARGE_MATRIX):
+        return PackedLstm, PlainProduct  # reads the weights where they are
+    return PackedLstm, OneDnnProduct
 
 
 class PackedBiLM:
@@ -46,8 +64,11 @@ class PackedBiLM:
         self.bilm = bilm
         self.int8 = int8
         self._lock = threading.Lock()
-        self._changes = WeightChanges(bilm.forward_lm, bilm.backward_lm)
-        self._readers: dict[tuple[int, int, bool], PackedLstm | FusedLstm] = {}
+        self.changes = WeightChanges(bilm.forward_lm, bilm.backward_lm)
+        self._made_at = 0
+        lstm = bilm.config.lstm
+        self._n_weights = 4 * lstm.hidden_dim * lstm.dim
+        self._readers: dict[tuple[int, int, Form], LayerReader] = {}
 
     @torch.no_grad()
     def read(
@@ -66,8 +87,8 @@ class PackedBiLM:
         # Written where they belong: nothing of this size is held twice.
         layers = tokens.new_zeros(self.bilm.config.n_layers, *mask.shape, 2 * dim)
         after = BiLMState(*map(torch.empty_like, state))
-        many = len(packed) >= FUSED_ROWS * max(1, len(batch_sizes))
-        readers = self._ready(many)
+        n_rows = len(packed) / max(1, len(batch_sizes))
+        readers = self._ready(n_rows)
 
         def read(d: int) -> None:
             half = slice(d * dim, (d + 1) * dim)
@@ -80,36 +101,29 @@ class PackedBiLM:
                 layers[k + 1, rows, steps, half] = x if d == 0 else x[mirrored]
                 after.h[d, k, by_length], after.c[d, k, by_length] = new
 
-        if many:
+        if n_rows >= FUSED_ROWS or self._n_weights >= LARGE_MATRIX:
             side_by_side(read)
         else:
             read(0)
             read(1)
         return BiLMOutput(layers, mask, after)
 
-    def _ready(self, many: bool) -> list[list[PackedLstm | FusedLstm]]:
-        """Of both directions, the readers of all layers."""
+    def _ready(self, n_rows: float) -> list[list[LayerReader]]:
+        """Of both directions, what reads each layer."""
+        directions = (self.bilm.forward_lm, self.bilm.backward_lm)
         with self._lock:
-            if self._changes.since_last_asked():
+            if self._made_at != (now := self.changes.count()):
                 self._readers.clear()
-            directions = (self.bilm.forward_lm, self.bilm.backward_lm)
-            for d, lstms in enumerate(directions):
-                for k, lstm in enumerate(lstms):
-                    if (d, k, many) not in self._readers:
-                        assert isinstance(lstm, Lstm)
-                        self._readers[d, k, many] = self._make_reader(lstm, many)
+                self._made_at = now
             return [
-                [self._readers[d, k, many] for k in range(len(lstms))]
+                [self._reader(d, k, lstm, n_rows) for k, lstm in enumerate(lstms)]
                 for d, lstms in enumerate(directions)
             ]
 
-    def _make_reader(self, lstm: Lstm, many: bool) -> PackedLstm | FusedLstm:
-        weight = lstm.state_weight
-        if self.int8:
-            return PackedLstm(lstm, Int8Product)
-        if weight.device.type != "cpu" or not can_pack(weight.dtype):
-            return PackedLstm(lstm, PlainProduct)
-        if many:
-            return FusedLstm(lstm, OneDnnProduct)
-        small = weight.dtype == torch.float32 and weight.numel() < LARGE_WEIGHT
-        return PackedLstm(lstm, PlainProduct if small else OneDnnProduct)
+    def _reader(self, d: int, k: int, lstm: nn.Module, n_rows: float) -> LayerReader:
+        assert isinstance(lstm, Lstm)
+        form = layer_form(lstm, n_rows, int8=self.int8)
+        if (d, k, form) not in self._readers:
+            reader, product = form
+            self._readers[d, k, form] = reader(lstm, product)
+        return self._readers[d, k, form]

@@ -1,6 +1,6 @@
 """Notice that weights have changed, so that what was made of them is made anew."""
 
-from collections.abc import Iterable
+import threading
 
 import torch
 from torch import Tensor, nn
@@ -18,28 +18,30 @@ class WeightChanges:
 
     def __init__(self, *modules: nn.Module) -> None:
         self._modules = modules
-        self._seen = self._versions()
-        self._sample = self._sampled()
+        self._n_changes = 0
+        self._lock = threading.Lock()
+        self._versions: list[tuple[int, torch.dtype, int]] = []
+        self._sample = torch.empty(0)
 
-    def since_last_asked(self) -> bool:
-        """Whether any weight has changed since the last call, or since watching began."""
-        versions, sample = self._versions(), self._sampled()
-        changed = versions != self._seen or not torch.equal(sample, self._sample)
-        self._seen, self._sample = versions, sample
-        return changed
+    def count(self) -> int:
+        """How often weights were found changed: what was made at another count is out of date."""
+        with self._lock:
+            parameters = [p for module in self._modules for p in module.parameters()]
+            versions = list(map(_version, parameters))
+            sample = torch.cat(list(map(_sampled, parameters)))
+            if versions != self._versions or not torch.equal(sample, self._sample):
+                self._versions, self._sample = versions, sample
+                self._n_changes += 1
+            return self._n_changes
 
-    def _parameters(self) -> Iterable[nn.Parameter]:
-        return (p for module in self._modules for p in module.parameters())
 
-    def _versions(self) -> list[tuple[int, torch.dtype, int]]:
-        """Differs whenever a weight is moved, replaced or, as autograd sees it, changed."""
-        return [
-            (p.data_ptr(), p.dtype, 0 if p.is_inference() else p._version)
-            for p in self._parameters()
-        ]
+def _version(parameter: nn.Parameter) -> tuple[int, torch.dtype, int]:
+    """Differs whenever a weight is moved, replaced or, as autograd sees it, changed."""
+    n_writes = 0 if parameter.is_inference() else parameter._version
+    return parameter.data_ptr(), parameter.dtype, n_writes
 
-    @torch.no_grad()
-    def _sampled(self) -> Tensor:
-        """Some numbers of each weight: fused optimisers change them behind autograd's back."""
-        flat = (p.reshape(-1) for p in self._parameters())
-        return torch.cat([p[:: max(1, len(p) // SAMPLED)] for p in flat])
+
+def _sampled(parameter: nn.Parameter) -> Tensor:
+    """Some numbers of a weight: fused optimisers change them behind autograd's back."""
+    flat = parameter.detach().reshape(-1)
+    return flat[:: max(1, len(flat) // SAMPLED)]
