@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from safetensors.torch import load_file, save_file
 from tests.models import config_of, random_bilm, shapes
 
-from elmo import ScalarMix, Vocabulary
+from elmo import Elmo, ScalarMix, Vocabulary
 from elmo.checkpoints import folder as folder_module
 from elmo.checkpoints.folder import ALL_FILES, Checkpoint, load_folder, save_folder
 from elmo.model.softmax import Softmax
@@ -321,12 +321,47 @@ def test_whole_numbers_without_their_scale_are_refused(checkpoint, folder):
         load_folder(folder)
 
 
-def test_mixes_of_another_number_of_layers_are_refused(folder):
+@pytest.mark.parametrize(
+    ("name", "tensor", "said"),
+    [
+        ("weights", torch.zeros(2, 4), "weights of shape (2, 3) is wanted"),
+        ("gamma", torch.tensor(1.0), "gamma of shape (1,) is wanted"),
+        ("gamma", None, "gamma of shape (0,) is wanted"),
+        ("weights", torch.full((2, 3), torch.nan), "weights holds a NaN"),
+    ],
+)
+def test_mixes_that_are_none_of_this_model_are_refused(folder, name, tensor, said):
     path = folder / "mixes.safetensors"
-    tensors = load_file(path)
-    save_file({**tensors, "weights": torch.zeros(2, 4)}, path)
-    with pytest.raises(ValueError, match=re.escape("weights of shape (2, 3) is wanted")):
+    tensors = load_file(path) | {name: tensor}
+    save_file({key: value for key, value in tensors.items() if value is not None}, path)
+    with pytest.raises(ValueError, match=re.escape(said)):
         load_folder(folder)
+
+
+def test_fixed_mixes_stay_fixed_and_learned_ones_learnable(checkpoint, folder):
+    mixes = [ScalarMix(3), ScalarMix.single(-1, 3), ScalarMix(3, gamma=2.0, learned=False)]
+    save_folder(Checkpoint(checkpoint.bilm, mixes=mixes), folder)
+    again = load_folder(folder).mixes
+    for mix, before in zip(again, mixes, strict=True):
+        same(mix, before)
+        assert [p.requires_grad for p in mix.parameters()] == [
+            p.requires_grad for p in before.parameters()
+        ]
+    assert Elmo.from_pretrained(folder).mixes[1].weights.requires_grad is False
+
+
+@pytest.mark.parametrize(
+    ("said", "learned"),
+    [(None, [True, True]), ("[false, true]", [False, True]), ("[1]", None), ("yes", None)],
+)
+def test_a_folder_that_does_not_say_which_mixes_are_fixed_has_learned_ones(folder, said, learned):
+    path = folder / "mixes.safetensors"
+    save_file(load_file(path), path, None if said is None else {"learned": said})
+    if learned is None:
+        with pytest.raises(ValueError, match=re.escape(f"learned is {said!r}, but expected")):
+            load_folder(folder)
+    else:
+        assert [mix.weights.requires_grad for mix in load_folder(folder).mixes] == learned
 
 
 def test_damaged_weights_are_refused_or_read_but_nothing_else(folder):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -29,6 +29,8 @@ SOFTMAX_FILE, VOCABULARY_FILE = "softmax.safetensors", "vocabulary.txt"
 MIXES_FILE = "mixes.safetensors"
 ALL_FILES = (CONFIG_FILE, MODEL_FILE, VOCABULARY_FILE, SOFTMAX_FILE, MIXES_FILE)
 FORMAT_VERSION = 1
+LEARNED = "learned"
+"""In the metadata of the mixes: a JSON list that says which of them training changes."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,9 @@ def save_folder(
                 of_words["weight"], of_words["scale"] = _quantised(of_words["weight"])
             _save_tensors(of_words, beside(SOFTMAX_FILE), softmax_dtype or dtype)
         if checkpoint.mixes:
-            save_file(_mix_tensors(checkpoint.mixes), beside(MIXES_FILE))
+            learned = [mix.weights.requires_grad for mix in checkpoint.mixes]
+            about = {LEARNED: json.dumps(learned)}
+            save_file(_mix_tensors(checkpoint.mixes), beside(MIXES_FILE), about)
         for file in (MODEL_FILE, SOFTMAX_FILE, MIXES_FILE):
             if beside(file).exists():  # safetensors lets nobody else read them; the umask may
                 shutil.copymode(beside(CONFIG_FILE), beside(file))
@@ -146,19 +150,43 @@ def _load_mixes(path: Path, n_layers: int) -> list[ScalarMix]:
     if not path.exists():
         return []
     tensors = _read_tensors(path)
-    n_mixes = len(tensors.get("gamma", ()))
-    for name, shape in (("weights", (n_mixes, n_layers)), ("layer_norm", (n_mixes,))):
+    n_mixes = tensors["gamma"].numel() if "gamma" in tensors else 0
+    shapes = {"gamma": (n_mixes,), "weights": (n_mixes, n_layers), "layer_norm": (n_mixes,)}
+    for name, shape in shapes.items():
         if name not in tensors or tensors[name].shape != shape:
             raise ValueError(
                 f"{path}: {name} of shape {shape} is wanted for {n_mixes} mixes of {n_layers} "
                 "layers, but is absent or of another shape"
             )
+        if bool(torch.isnan(tensors[name]).any()):
+            raise ValueError(f"{path}: {name} holds a NaN: the file is damaged")
+    columns = [tensors[name].tolist() for name in ("weights", "gamma", "layer_norm")]
     return [
-        ScalarMix(n_layers, weights=weights, gamma=gamma, layer_norm=bool(layer_norm))
-        for weights, gamma, layer_norm in zip(
-            *(tensors[name].tolist() for name in ("weights", "gamma", "layer_norm")), strict=True
+        ScalarMix(
+            n_layers, weights=weights, gamma=gamma, layer_norm=bool(layer_norm), learned=learned
+        )
+        for weights, gamma, layer_norm, learned in zip(
+            *columns, _learned(path, n_mixes), strict=True
         )
     ]
+
+
+def _learned(path: Path, n_mixes: int) -> list[bool]:
+    """Which mixes training changes: all of them in a file that does not say."""
+    with safe_open(path, framework="pt") as file:
+        said = (file.metadata() or {}).get(LEARNED)
+    if said is None:
+        return [True] * n_mixes
+    try:
+        learned = json.loads(said)
+    except json.JSONDecodeError:
+        learned = None
+    if not isinstance(learned, list) or [type(value) for value in learned] != [bool] * n_mixes:
+        raise ValueError(
+            f"{path}: {LEARNED} is {said!r}, but expected a JSON list of {n_mixes} times true or "
+            "false"
+        )
+    return learned
 
 
 def _save_tensors(tensors: Mapping[str, Tensor], path: Path, dtype: torch.dtype) -> None:
