@@ -29,6 +29,14 @@ def _positive(config: Any, *names: str) -> None:
             raise ValueError(f"{name} is {getattr(config, name)}, but it must be at least 1")
 
 
+def check_positive(settings: Any, *names: str) -> None:
+    """Refuse settings that are no finite numbers above 0; one that is None is not set."""
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise ValueError(f"{name} is {value}, but must be positive and finite")
+
+
 @dataclass(frozen=True)
 class CharCnnConfig:
     """The character CNN: embedding, convolutions, highway layers, projection.
