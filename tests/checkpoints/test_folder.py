@@ -195,6 +195,21 @@ def test_a_save_that_fails_at_any_moment_leaves_the_old_model_or_the_new(
     assert n_changes > 7 and seeds == sorted(seeds) and set(seeds) == {0, 1}
 
 
+def test_an_interruption_after_the_last_renaming_leaves_the_new_model_alone(folder, monkeypatch):
+    replace = os.replace
+
+    def replace_and_stop(source, target):
+        replace(source, target)
+        if str(target).endswith("config.json"):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "replace", replace_and_stop)
+        save_folder(Checkpoint(random_bilm(seed=1)), folder)
+    same(load_folder(folder).bilm, random_bilm(seed=1))
+    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "model.safetensors"]
+
+
 def test_a_folder_that_got_another_model_while_it_was_read_is_refused(folder, monkeypatch):
     other = Checkpoint(random_bilm(seed=1))
     load = folder_module.load_file

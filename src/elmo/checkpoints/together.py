@@ -6,6 +6,7 @@ killed, finds no model rather than parts of two.
 """
 
 import os
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,8 +32,9 @@ def replaced_together(
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = (mark, *others)
-    new = {file: folder / f"{file}.{os.getpid()}.tmp" for file in files}
-    old = {file: folder / f"{file}.{os.getpid()}.old" for file in files}
+    unique = secrets.token_hex(4)  # what a killed process left is never taken for ours
+    new = {file: folder / f"{file}.{unique}.tmp" for file in files}
+    old = {file: folder / f"{file}.{unique}.old" for file in files}
     try:
         yield new.__getitem__
         written = [file for file in files if new[file].exists()]
@@ -50,9 +52,10 @@ def replaced_together(
                     elif file in written and not new[file].exists():
                         (folder / file).unlink()
             raise
-        for path in old.values():
-            path.unlink(missing_ok=True)
     finally:
+        if not new[mark].exists():  # it has its name, or nothing was moved
+            for path in old.values():
+                path.unlink(missing_ok=True)
         for path in new.values():
             path.unlink(missing_ok=True)
 
