@@ -15,7 +15,7 @@ from elmo.model.bilm import BiLMState
 from elmo.model.softmax import Softmax
 from elmo.pretrain.language_model import LanguageModel
 from elmo.reader import Reader
-from elmo.text import Vocabulary, length_sorted_batches
+from elmo.text import Vocabulary, check_tokens, length_sorted_batches
 
 STATES = ("zero", "carry")
 CACHE_TOKENS = 50_000
@@ -67,10 +67,17 @@ def perplexity(
         progress: Called with the number of sentences done since the last call.
 
     Raises:
-        ValueError: If there is no token, or the state is another word.
+        TypeError: If a sentence is a string instead of a sequence of tokens.
+        ValueError: If there is no token, the state is another word, or the vocabulary is not that
+            of the softmax.
     """
     if state not in STATES:
         raise ValueError(f"state is {state!r}, but expected one of {STATES}")
+    if len(vocabulary) != len(model.softmax.bias):
+        raise ValueError(
+            f"the vocabulary has {len(vocabulary):,} words, but the softmax predicts "
+            f"{len(model.softmax.bias):,}: give the vocabulary that the model learned"
+        )
     sums, n_tokens, n_unknown, n_sentences = np.zeros(2), 0, 0, 0
     carried: BiLMState | None = None
     reader = Reader(model.bilm, CACHE_TOKENS)
@@ -97,7 +104,8 @@ def _batches(
             yield [waiting[i] for i in batch]
 
     waiting: list[Sequence[str]] = []
-    for sentence in sentences:
+    for i, sentence in enumerate(sentences):
+        check_tokens(sentence, i)
         if sentence:
             waiting.append(sentence)
         if len(waiting) == n_together:
