@@ -6,7 +6,9 @@ from tests.lstms import DIM, lstm_shapes, random_lstm, random_state
 
 from elmo.config import LstmConfig
 from elmo.model import lstm_packed
-from elmo.model.lstm_packed import packed_order, read_packed
+from elmo.model.lstm_fused import FusedLstm
+from elmo.model.lstm_packed import PackedLstm, packed_order
+from elmo.model.product import PlainProduct
 
 STEPS = 6
 lengths_of_rows = st.lists(st.integers(0, STEPS), min_size=1, max_size=5).map(
@@ -28,13 +30,14 @@ def test_tokens_are_packed_in_the_order_of_time(lengths):
         assert places[mirror] == (lengths[row] - 1 - t, row)
 
 
+@pytest.mark.parametrize("form", [PackedLstm, FusedLstm])
 @given(
     shape=lstm_shapes(),
     lengths=lengths_of_rows,
     seed=st.integers(0, 99),
     stretch=st.sampled_from([1, 7, 10**6]),
 )
-def test_outputs_and_state_are_those_of_the_definition(shape, lengths, seed, stretch):
+def test_outputs_and_state_are_those_of_the_definition(form, shape, lengths, seed, stretch):
     config = LstmConfig(**shape)
     lstm = random_lstm(config, seed).requires_grad_(False)
     state, mask = random_state(config, len(lengths)), mask_of(lengths)
@@ -46,7 +49,7 @@ def test_outputs_and_state_are_those_of_the_definition(shape, lengths, seed, str
     with pytest.MonkeyPatch.context() as patch:
         # As many tokens in a stretch of time.
         patch.setattr(lstm_packed, "GATE_BYTES", stretch * 4 * config.hidden_dim * 8)
-        outputs, last = read_packed(lstm, packed, batch_sizes, state)
+        outputs, last = form(lstm, PlainProduct).read(packed, batch_sizes, state)
     torch.testing.assert_close(outputs, plain.flatten(0, 1)[order], atol=1e-13, rtol=0)
     torch.testing.assert_close(last.h, plain_last.h, atol=1e-13, rtol=0)
     torch.testing.assert_close(last.c, plain_last.c, atol=1e-13, rtol=0)

@@ -97,4 +97,4 @@ class Lstm(nn.Module):
             new = self.step(gates[:, t], state)
             state = LayerState(torch.where(real, new.h, state.h), torch.where(real, new.c, state.c))
             outputs.append(torch.where(real, new.h, torch.zeros_like(new.h)))
-        return torch.stack(outputs, dim=1), state
+        return torch.stack(outputs, dim=1) if outputs else torch.zeros_like(x), state

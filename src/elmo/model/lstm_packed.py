@@ -65,31 +65,31 @@ class PackedLstm:
         """
         config, hidden = self.config, self.config.hidden_dim
         h, c = state.h.clone(), state.c.clone()
-        outputs = torch.empty(len(x), config.dim, dtype=x.dtype, device=x.device)
         stretch = max(1, GATE_BYTES // (4 * hidden * x.element_size()))
-        done, step = 0, 0
+        outputs, out, done, step = [], h, 0, 0
         while step < len(batch_sizes):
-            last, n_rows = step, 0
-            while last < len(batch_sizes) and (
-                n_rows == 0 or n_rows + batch_sizes[last] <= stretch
-            ):
-                n_rows += batch_sizes[last]
-                last += 1
-            gates = self.inputs(x[done : done + n_rows])
-            for of_step in gates.split(list(batch_sizes[step:last])):
-                n = len(of_step)
-                i, g, f_o = self.states.plus(h[:n], of_step).split((hidden, hidden, 2 * hidden), 1)
-                f, o = f_o.sigmoid_().chunk(2, dim=1)
+            sizes: list[int] = []
+            n_tokens = 0
+            for n in batch_sizes[step:]:
+                if sizes and n_tokens + n > stretch:
+                    break
+                sizes.append(n)
+                n_tokens += n
+            gates = self.inputs(x[done : done + n_tokens])
+            for n, of_step in zip(sizes, gates.split(sizes), strict=True):
+                h[n : len(out)] = out[n:]  # of rows that have ended
+                summed = self.states.plus(out[:n], of_step)
+                i, g, f_o = torch.split_with_sizes(summed, (hidden, hidden, 2 * hidden), 1)
+                f, o = f_o.sigmoid_().chunk(2, 1)
                 out = new_cell(i.sigmoid_(), g.tanh_(), f, c[:n], config.cell_clip).mul_(o)
                 if self.projection is not None:
                     out = self.projection(out)
                     if config.projection_clip is not None:
                         out.clamp_(-config.projection_clip, config.projection_clip)
-                h[:n] = out
-                outputs[done : done + n] = out
-                done += n
-            step = last
-        return outputs, LayerState(h, c)
+                outputs.append(out)
+            done, step = done + n_tokens, step + len(sizes)
+        h[: len(out)] = out
+        return torch.cat(outputs) if outputs else x.new_empty(0, config.dim), LayerState(h, c)
 
 
 def new_cell(i: Tensor, g: Tensor, f: Tensor, c: Tensor, cell_clip: float | None) -> Tensor:

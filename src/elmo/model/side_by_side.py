@@ -40,15 +40,19 @@ def side_by_side(work: Callable[[int], Result]) -> tuple[Result, Result]:
 def _pool(n_threads: int) -> ThreadPoolExecutor:
     with _lock:
         if n_threads not in _pools:
-            pool = ThreadPoolExecutor(
-                2, "elmo", initializer=torch.set_num_threads, initargs=(n_threads // 2,)
-            )
+            pool = ThreadPoolExecutor(2, "elmo", _use_threads, (n_threads // 2,))
             both_started = threading.Barrier(2)
             list(pool.map(lambda _: both_started.wait(), range(2)))
             # A thread's setting is also what later threads begin with: put that back.
             torch.set_num_threads(n_threads)
             _pools[n_threads] = pool
         return _pools[n_threads]
+
+
+def _use_threads(n: int) -> None:
+    torch.set_num_threads(n)
+    # A thread that is asked for its number for the first time takes the process's: ask it now.
+    torch.get_num_threads()
 
 
 # Threads do not live on in a forked process; nor may a lock that one of them held.
