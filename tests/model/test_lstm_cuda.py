@@ -99,7 +99,7 @@ def test_a_shape_is_recorded_when_it_comes_again_and_then_only_replayed(replayed
 
 def test_large_batches_share_the_graphs_of_batches_of_nearly_their_size(replayed):
     reader = CudaReader(random_bilm().double().requires_grad_(False))
-    for n_rows, n_steps in ((33, 17), (35, 18), (36, 18)):
+    for n_rows, n_steps in ((36, 18), (35, 18), (33, 17)):
         check(reader, random_batch(TINY, n_steps, [n_steps] * n_rows))
     assert len(replayed) == 1
 

@@ -70,6 +70,18 @@ def test_replayed_windows_give_the_same_numbers_and_gradients(replayed, config, 
     assert all(torch.equal(now, was) for parts in kept for now, was in parts)
 
 
+@configs
+def test_what_was_given_out_lies_where_no_graph_writes(replayed, config):
+    lstms, read = (random_lstm(config, 1), random_lstm(config, 2)), WindowGraphs()
+    given = step(read, lstms, random_window(config, True))
+    before = [part.clone() for part in given]
+    ((_, recorded),) = read._recorded.values()
+    for place in (*recorded.after, *recorded.gradients):
+        if place is not None:
+            place.fill_(torch.nan)
+    same(given, before)
+
+
 def test_each_layer_has_its_graph_and_another_shape_a_new_one(replayed):
     read = WindowGraphs()
     layers = [(random_lstm(PROJECTS, k), random_lstm(PROJECTS, k + 9)) for k in range(2)]
