@@ -5,36 +5,50 @@ in memory that stays, and belongs to whoever records.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 
-def new_pool() -> Any:
-    """Memory that functions recorded with it share for what lives within one of them."""
-    return torch.cuda.graph_pool_handle()
+class Pool(NamedTuple):
+    """What functions that are recorded with it share: they must not be replayed at one time.
+
+    Attributes:
+        memory: For what lives within one of them.
+        stream: To record on; with it goes the memory that products work in.
+    """
+
+    memory: Any
+    stream: torch.cuda.Stream
 
 
-def capture(*functions: Callable[[], object], pool: Any) -> list[Callable[[], None]]:
+def new_pool() -> Pool:
+    """A pool on the current device."""
+    return Pool(torch.cuda.graph_pool_handle(), torch.cuda.Stream())
+
+
+def capture(*functions: Callable[[], object], pool: Pool) -> list[Callable[[], None]]:
     """Record what each of some functions launches; to call a result is to launch that again.
 
     All are run in turn first: libraries make ready, and kernels are compiled, when they are first
-    used, which no recording may contain. Both take some milliseconds.
+    used, which no recording may contain.
 
     Raises:
         RuntimeError: If a function does what cannot be recorded, as to wait for the device.
     """
-    stream, here = torch.cuda.Stream(), torch.cuda.current_stream()
-    stream.wait_stream(here)
-    with torch.cuda.stream(stream):
+    here = torch.cuda.current_stream()
+    pool.stream.wait_stream(here)
+    with torch.cuda.stream(pool.stream):
         for function in functions:
             function()
-    here.wait_stream(stream)
+    here.wait_stream(pool.stream)
     recorded = []
     for function in functions:
         graph = torch.cuda.CUDAGraph()
         # Other threads may go on to use the device meanwhile.
-        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+        with torch.cuda.graph(
+            graph, pool=pool.memory, stream=pool.stream, capture_error_mode="thread_local"
+        ):
             function()
         recorded.append(graph.replay)
     return recorded

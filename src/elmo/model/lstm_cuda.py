@@ -68,6 +68,7 @@ class CudaReader:
         # Shapes seen, with what replays them if they were seen twice.
         self._shapes: OrderedDict[tuple[int, int], Callable[[], None] | None] = OrderedDict()
         self._room = (0, 0)
+        self._idle: torch.cuda.Event | None = None
         self._stack()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -92,13 +93,17 @@ class CudaReader:
             All layers, zero outside the mask, and the state as each row's last token left it.
         """
         with self._lock, torch.cuda.device_of(tokens):
+            if self._idle is not None:  # the last reading may have been on another stream
+                torch.cuda.current_stream().wait_event(self._idle)
             self._stack()
             if tokens.numel() and self.graphs and self._records(tokens):
-                return self._read_recorded(tokens, mask, state)
-            layers = tokens.new_empty(len(self._weights) + 1, *mask.shape, 2 * tokens.shape[-1])
-            c = state.c.to(_cell_dtype(state.c.dtype), copy=True)
-            last = BiLMState(state.h.clone(), c)
-            _read(self._weights, self.bilm.config.lstm, tokens, mask, last, layers)
+                layers, last = self._read_recorded(tokens, mask, state)
+            else:
+                layers = tokens.new_empty(len(self._weights) + 1, *mask.shape, 2 * tokens.shape[-1])
+                last = BiLMState(state.h.clone(), state.c.to(_cell_dtype(state.c.dtype), copy=True))
+                _read(self._weights, self.bilm.config.lstm, tokens, mask, last, layers)
+            if self._idle is not None:
+                self._idle.record()
             return layers, BiLMState(last.h, last.c.to(state.c.dtype))
 
     def _records(self, tokens: Tensor) -> bool:
@@ -110,8 +115,6 @@ class CudaReader:
         n_rows, n_steps, dim = tokens.shape
         shape = (_rounded_up(n_rows), _rounded_up(n_steps))
         self._make_room(shape, tokens)
-        if tokens.is_cuda:  # the last reading may have been on another stream
-            torch.cuda.current_stream().wait_event(self._idle)
         of_tokens, of_mask, of_state, layers = self._views(shape, dim)
         of_tokens[:n_rows, :n_steps] = tokens
         of_mask.zero_()[:n_rows, :n_steps] = mask
@@ -135,11 +138,8 @@ class CudaReader:
         if len(self._shapes) > MAX_SHAPES:
             self._shapes.popitem(last=False)
         (replay or read)()
-        result = layers[:, :n_rows, :n_steps].clone()
-        h, c = (part[:, :, :n_rows].to(state.h.dtype, copy=True) for part in of_state)
-        if tokens.is_cuda:
-            self._idle.record()
-        return result, BiLMState(h, c)
+        last = BiLMState(*(part[:, :, :n_rows].clone() for part in of_state))
+        return layers[:, :n_rows, :n_steps].clone(), last
 
     def _make_room(self, shape: tuple[int, int], like: Tensor) -> None:
         """See to it that what goes in and out of a graph has its place, the same for all shapes."""
@@ -148,7 +148,6 @@ class CudaReader:
             return
         if like.is_cuda:
             torch.cuda.synchronize()  # what is given up may still be read from
-            self._idle = torch.cuda.Event()
         self._shapes.clear()
         self._pool = new_pool()
         self._room = (max(n_rows, self._room[0]), _rounded_up(max(n_tokens, self._room[1])))
@@ -201,6 +200,7 @@ class CudaReader:
                         target.copy_(source)
         else:
             self._weights, self._room = weights, (0, 0)
+            self._idle = torch.cuda.Event() if like.is_cuda else None
         self._stacked = found
 
 
