@@ -26,6 +26,7 @@ from circumstances import circumstances
 from torch import Tensor, nn
 
 from elmo import BiLM, BiLMConfig, BiLMState, CharCnnConfig, LstmConfig
+from elmo.model.bilm_packed import PackedBiLM
 from elmo.model.lstm import LayerState
 from elmo.model.lstm_cuda import CudaReader
 from elmo.model.lstm_window import read_window
@@ -220,16 +221,16 @@ def inference(
 
     def inputs(batch: list[list[str]]) -> tuple[Tensor, Tensor, BiLMState]:
         tokens, mask = reader.batch(batch)
-        return tokens * mask.unsqueeze(-1), mask, bilm.zero_state(len(batch))
+        return tokens, mask, bilm.zero_state(len(batch))
 
     ready = [inputs(batch) for batch in batches]
-    graphs, no_graphs = CudaReader(bilm), CudaReader(bilm, graphs=False)
+    packed, graphs, no_graphs = PackedBiLM(bilm), CudaReader(bilm), CudaReader(bilm, graphs=False)
     host = torch.empty(0)
 
     def from_text(some: slice, to_host: bool) -> None:
         nonlocal host
         for batch in batches[some]:
-            layers, _ = graphs.read(*inputs(batch))
+            layers = graphs.read(*inputs(batch)).layers
             if to_host:
                 if host.numel() < layers.numel():
                     pinned = device.type == "cuda"
@@ -239,7 +240,7 @@ def inference(
     stack = cudnn_stack(bilm.config.lstm, device, DTYPES[dtype])
     ways: dict[str, Callable[[slice], object]] = {
         "torch.nn.LSTM, no clips": lambda some: read_by_cudnn(stack, ready[some]),
-        "packed, step by step": lambda some: [bilm._read_packed(*x) for x in ready[some]],
+        "packed, step by step": lambda some: [packed.read(*x) for x in ready[some]],
         "CudaReader without graphs": lambda some: [no_graphs.read(*x) for x in ready[some]],
         "CudaReader": lambda some: [graphs.read(*x) for x in ready[some]],
         "CudaReader, from text": partial(from_text, to_host=False),

@@ -250,6 +250,15 @@ def test_values_of_another_type_are_refused(values, said):
         config_from_dict(Required, values)
 
 
+@pytest.mark.parametrize("values", [None, [1], "lstm"])
+def test_what_is_no_table_of_settings_is_refused(values):
+    said = f"expected a table of settings, but found {values!r}"
+    with pytest.raises(ValueError, match=f"^{re.escape(f'c.json: {said}')}$"):
+        config_from_dict(BiLMConfig, values, "c.json")
+    with pytest.raises(ValueError, match=f"^{re.escape(f'c.json: [lstm]: {said}')}$"):
+        config_from_dict(BiLMConfig, {"lstm": values}, "c.json")
+
+
 def test_what_is_no_json_object_is_refused(tmp_path):
     path = tmp_path / "c.json"
     for content, said in ((b"{", "is not a JSON file"), (b"[1]", "holds list"), (b"\xff", "JSON")):

@@ -111,6 +111,17 @@ def test_what_no_text_has_is_refused_or_replaced(token, said, replaced):
     np.testing.assert_array_equal(char_ids([token], errors="replace"), char_ids([replaced]))
 
 
+@pytest.mark.parametrize("errors", ["ignore", "", "Strict"])
+def test_an_unknown_choice_for_what_no_text_has_is_refused(errors):
+    said = re.escape(f"errors is {errors!r}, but expected one of strict, replace")
+    for refuse in (
+        lambda: char_ids(["a"], errors=errors),
+        lambda: batch_char_ids([], errors=errors),
+    ):
+        with pytest.raises(ValueError, match=said):
+            refuse()
+
+
 @given(token=st.text(characters, max_size=20))
 def test_replacing_leaves_good_tokens_alone(token):
     np.testing.assert_array_equal(char_ids([token], errors="replace"), char_ids([token]))
@@ -178,6 +189,63 @@ def test_any_words_survive_the_file(tmp_path_factory, words):
     vocabulary.write(path)
     # A byte order mark that begins the first word would be taken for one; specials come first.
     assert Vocabulary.read(path).words == vocabulary.words
+
+
+@given(words=st.lists(st.text(max_size=4) | st.sampled_from(["\ufeffa", "!!!MAXTERMID", " a"])))
+def test_what_a_vocabulary_file_cannot_hold_is_refused_and_all_else_survives_it(
+    tmp_path_factory, words
+):
+    folder = tmp_path_factory.mktemp("vocabulary")
+    vocabulary = Vocabulary([*words, *SPECIALS])
+    try:
+        vocabulary.write(folder / "v.txt")
+    except ValueError as error:
+        assert re.match(r"word \d+ of the vocabulary ", str(error)) and "\n" not in str(error)
+        assert list(folder.iterdir()) == []
+    else:
+        assert Vocabulary.read(folder / "v.txt").words == vocabulary.words
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        (
+            "a\nb",
+            "word 3 of the vocabulary is 'a\\nb', which a file with a word on each line cannot",
+        ),
+        (" ", "leave out newlines, and white space around words"),
+        ("a\u00a0", "leave out newlines, and white space around words"),
+        ("!!!MAXTERMID", "readers pass over it"),
+        ("a\ud800", "word 3 of the vocabulary holds a lone surrogate"),
+        ("a\0", "word 3 of the vocabulary holds a NUL"),
+    ],
+)
+def test_a_word_that_cannot_be_read_back_is_named_and_nothing_written(tmp_path, word, said):
+    (tmp_path / "v.txt").write_text("an older one\n")
+    with pytest.raises(ValueError, match=re.escape(said)):
+        Vocabulary([*SPECIALS, word]).write(tmp_path / "v.txt")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["an older one\n"]
+
+
+def test_a_marker_of_the_originals_is_never_learned_as_a_word():
+    assert Vocabulary.from_counts({"!!!MAXTERMID": 9, "a": 1}).words == [*SPECIALS, "a"]
+
+
+def test_a_failed_write_of_a_vocabulary_leaves_nothing_beside(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        Vocabulary(SPECIALS).write(tmp_path / "v.txt")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz"])
+def test_a_vocabulary_is_compressed_where_its_name_says_so(tmp_path, suffix):
+    vocabulary = Vocabulary([*SPECIALS, "naïve"])
+    vocabulary.write(tmp_path / f"v.txt{suffix}")
+    assert Vocabulary.read(tmp_path / f"v.txt{suffix}").words == vocabulary.words
 
 
 def test_a_vocabulary_file_is_read_as_the_original_reads_it(tmp_path):

@@ -1,8 +1,12 @@
+import gc
 import json
 import math
+import sys
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from elmo.training import Budget, MetricLog, Optimiser, OptimiserConfig, clip_gradients
@@ -70,7 +74,10 @@ def test_the_rate_rises_then_follows_its_schedule(schedule, half, end):
         ({"name": "sgd"}, "optimiser 'sgd' is unknown"),
         ({"schedule": "steps"}, "schedule 'steps' is unknown"),
         ({"warmup": 1.0}, "warmup is 1.0"),
-        ({"learning_rate": 0.0}, "must be positive"),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0, but must be positive"),
+        ({"clip_norm": math.nan}, "clip_norm is nan, but must be positive"),
+        ({"betas": (-0.1, 0.9)}, "betas is"),
+        ({"weight_decay": math.inf}, "weight_decay is inf"),
     ],
 )
 def test_wrong_settings_are_refused(settings, said):
@@ -98,3 +105,104 @@ def test_metrics_are_lines_of_json_and_tensorboard_events(tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert lines == [{"step": 3, "loss": 1.5}, {"step": 4, "loss": 1.25}]
     assert len(list((tmp_path / "tensorboard").glob("events.*"))) == 1
+
+
+def test_gradients_that_are_not_finite_are_left_as_they_are():
+    parameters = [nn.Parameter(torch.zeros(2)) for _ in range(3)]
+    parameters[0].grad, parameters[1].grad = torch.tensor([1.0, math.inf]), torch.tensor([3.0, 4.0])
+    assert clip_gradients(parameters, 1.0) == math.inf  # the third has no gradient at all
+    assert parameters[1].grad.tolist() == [3.0, 4.0]
+
+
+@given(values=st.lists(st.floats(-99, 99, width=32), min_size=2, max_size=9))
+def test_clipping_keeps_the_direction_and_bounds_the_norm(values):
+    first, rest = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(len(values) - 1))
+    first.grad, rest.grad = torch.tensor(values[:1]), torch.tensor(values[1:])
+    before = torch.tensor(values)
+    norm = clip_gradients([first, rest], 2.5)
+    after = torch.cat([first.grad, rest.grad])
+    assert norm == pytest.approx(before.norm().item(), rel=1e-5)
+    torch.testing.assert_close(after, before * min(1.0, 2.5 / max(norm, 1e-30)))
+
+
+def test_a_step_says_the_norm_before_clipping():
+    parameter = nn.Parameter(torch.zeros(2))
+    optimiser = Optimiser(OptimiserConfig(clip_norm=0.5), [parameter], [])
+    parameter.grad = torch.tensor([3.0, 4.0])
+    assert optimiser.step(0.5) == pytest.approx(5.0)
+
+
+def test_adagrad_changes_sparse_rows_as_it_changes_dense_ones():
+    config = OptimiserConfig(name="adagrad", warmup=0.0, clip_norm=99.0)
+    dense, sparse = nn.Parameter(torch.ones(5, 2)), nn.Parameter(torch.ones(5, 2))
+    with_dense, with_sparse = Optimiser(config, [dense], []), Optimiser(config, [], [sparse])
+    for row, gradient in ((4, [0.5, -2.0]), (1, [1.0, 1.0]), (4, [-3.0, 0.1])):
+        dense.grad = torch.zeros(5, 2)
+        dense.grad[row] = torch.tensor(gradient)
+        sparse.grad = torch.sparse_coo_tensor(
+            [[row]], [gradient], (5, 2), check_invariants=True
+        ).coalesce()
+        with_dense.step(0.3)
+        with_sparse.step(0.3)
+    torch.testing.assert_close(sparse, dense)
+    assert (sparse[0] == 1).all() and (sparse[4] != 1).all()
+
+
+def test_weights_decay_in_matrices_alone():
+    matrix, bias = nn.Parameter(torch.ones(3, 2)), nn.Parameter(torch.ones(3))
+    config = OptimiserConfig(learning_rate=0.1, warmup=0.0, schedule="constant", weight_decay=0.5)
+    optimiser = Optimiser(config, [matrix, bias], [])
+    matrix.grad, bias.grad = torch.zeros(3, 2), torch.zeros(3)
+    optimiser.step(0.5)
+    torch.testing.assert_close(matrix.detach(), torch.full((3, 2), 1 - 0.1 * 0.5))
+    assert (bias == 1).all()
+
+
+def test_a_schedule_without_warmup_begins_at_its_highest_and_ends_beyond_the_budget():
+    rate = Optimiser(
+        OptimiserConfig(learning_rate=2.0, warmup=0.0), [nn.Parameter(torch.zeros(1))], []
+    ).rate
+    assert rate(0.0) == 2.0
+    assert rate(1.5) == rate(1.0) == pytest.approx(0.0)
+
+
+def test_a_budget_of_steps_or_of_minutes_needs_no_other(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    of_steps, of_minutes = Budget(n_steps=4), Budget(minutes=2.0)
+    now[0] = 30.0
+    assert (of_steps.progress(3), of_minutes.progress(3)) == (0.75, 0.25)
+    now[0] = 9999.0
+    assert (of_steps.progress(3), of_minutes.progress(3)) == (0.75, 1.0)
+
+
+@pytest.mark.parametrize("minutes", [0.0, -1.0, math.nan, math.inf])
+def test_a_budget_without_time_or_steps_is_refused(minutes):
+    with pytest.raises(ValueError, match=f"minutes is {minutes}, but must be positive"):
+        Budget(n_steps=3, minutes=minutes)
+    with pytest.raises(ValueError, match="n_steps is 0, but must be positive"):
+        Budget(n_steps=0)
+
+
+def test_tensorboard_gets_the_numbers_of_the_lines(tmp_path):
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    with MetricLog(tmp_path) as log:
+        for step in (3, 5):
+            log.write(step, {"loss": step / 2, "rate": 0.125})
+    board = events.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [(e.step, e.value) for e in board.Scalars("loss")] == [(3, 1.5), (5, 2.5)]
+    assert [(e.step, e.value) for e in board.Scalars("rate")] == [(3, 0.125), (5, 0.125)]
+
+
+def test_a_line_is_on_disk_before_the_run_ends(tmp_path):
+    with MetricLog(tmp_path / "new" / "folder", tensorboard=False) as log:
+        log.write(1, {"loss": 2.0})
+        assert (tmp_path / "new" / "folder" / "metrics.jsonl").read_text().endswith("}\n")
+
+
+def test_without_tensorboard_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ValueError, match=r"pip install 'elmo-torch\[train\]'") as error:
+        MetricLog(tmp_path)
+    del error
+    gc.collect()  # what is open is noticed here, not in another test

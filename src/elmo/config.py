@@ -29,6 +29,14 @@ def _positive(config: Any, *names: str) -> None:
             raise ValueError(f"{name} is {getattr(config, name)}, but it must be at least 1")
 
 
+def check_positive(settings: Any, *names: str) -> None:
+    """Refuse settings that are no finite numbers above 0; one that is None is not set."""
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise ValueError(f"{name} is {value}, but must be positive and finite")
+
+
 @dataclass(frozen=True)
 class CharCnnConfig:
     """The character CNN: embedding, convolutions, highway layers, projection.
@@ -172,17 +180,18 @@ class BiLMConfig:
 Config = TypeVar("Config")
 
 
-def config_from_dict(cls: type[Config], values: Mapping[str, Any], where: str = "") -> Config:
+def config_from_dict(cls: type[Config], values: object, where: str = "") -> Config:
     """Build a (nested) settings dataclass from plain values, refusing what it does not know.
 
     Args:
         cls: A frozen dataclass of settings.
-        values: Plain values as TOML or JSON give them; missing ones take their defaults.
+        values: A table of plain values as TOML or JSON give them, or what a file holds in its
+            place; missing ones take their defaults.
         where: Named at the start of an error: a file, a table.
 
     Raises:
-        ValueError: If a key is unknown (the nearest is suggested), required and absent, or a
-            value is not of the setting's type or out of range.
+        ValueError: If the values are no table; if a key is unknown (the nearest is suggested), or
+            required and absent; if a value is not of the setting's type or out of range.
     """
     prefix = f"{where}: " if where else ""
     if not isinstance(values, Mapping):

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,6 +46,7 @@ logger = logging.getLogger(__name__)
 Sentences = Sequence[Any]
 """Raw texts (str), or tokenized sentences (sequences of str); we say ourselves which is neither."""
 
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int8)
 LONG_INPUT = 1000
 """Sentences from which on a progress bar is shown, where someone can see it."""
 
@@ -92,6 +93,8 @@ class Elmo(nn.Module):
             out.
         mixes: Instead of new ones, in place of `n_mixes`, `layer_norm` and `l2`.
         cache_tokens: Tokens of which the character CNN's vectors are remembered.
+        int8: Whether vectors are computed by products of 8-bit numbers in the LSTMs; see
+            `from_pretrained`.
 
     Source:
         Peters et al. (2018), sections 3.2 and 3.3; `Elmo` in AllenNLP.
@@ -111,6 +114,7 @@ class Elmo(nn.Module):
         fine_tune: bool = False,
         mixes: Sequence[ScalarMix] = (),
         cache_tokens: int = 50_000,
+        int8: bool = False,
     ) -> None:
         super().__init__()
         if n_mixes < 1:
@@ -128,7 +132,7 @@ class Elmo(nn.Module):
         self.boundaries = boundaries
         self.fine_tune = fine_tune
         self._tokenizer: Tokenizer | None = None
-        self._reader = Reader(bilm, cache_tokens)
+        self._reader = Reader(bilm, cache_tokens, int8)
         self.eval()
 
     @classmethod
@@ -157,7 +161,10 @@ class Elmo(nn.Module):
             model: `default`, which lies in the package; the name of a released model; a folder in
                 our format; a folder with `options.json` and one `*.hdf5`; a Hub repository.
             device: Where to compute; `auto` takes a GPU if there is one.
-            dtype: Of weights and arithmetic. Vectors are float32 in any case.
+            dtype: Of weights and arithmetic. `torch.bfloat16` is several times faster on
+                processors made for it; `torch.int8` rounds the LSTMs' weights, and what they are
+                multiplied by, to 8 bits and leaves the rest in float32. How far their vectors are
+                from those of float32 is in the guide to vectors, which are float32 in any case.
             language: Whose rules split raw text; None for the model's, if known, else English.
             n_mixes: As for `Elmo`, like those that follow; None for the mixes stored with the
                 model, or else one.
@@ -174,8 +181,15 @@ class Elmo(nn.Module):
             [(4, 512), (2, 512)]
         """
         target = _device(device)
-        if not isinstance(dtype, torch.dtype):
-            raise TypeError(f"dtype is {dtype!r}, but expected one of PyTorch's, as torch.float32")
+        if dtype not in DTYPES:
+            raise TypeError(
+                f"dtype is {dtype!r}, but expected one of {', '.join(map(str, DTYPES))}"
+            )
+        if dtype == torch.int8 and target.type != "cpu":
+            raise ValueError(
+                f"dtype is torch.int8, which is for the CPU, but the device is {target}: pass "
+                'device="cpu", or dtype=torch.bfloat16'
+            )
         checkpoint = load(model, url=url, cache_dir=cache_dir, offline=offline, progress=progress)
         stored = checkpoint.mixes if n_mixes is None else ()
         if layer_norm and not all(mix.layer_norm for mix in stored):
@@ -199,8 +213,9 @@ class Elmo(nn.Module):
             fine_tune=fine_tune,
             mixes=stored,
             cache_tokens=cache_tokens,
+            int8=dtype == torch.int8,
         )
-        elmo.bilm.to(target, dtype)
+        elmo.bilm.to(target, torch.float32 if dtype == torch.int8 else dtype)
         return elmo.to(target)
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -489,19 +504,16 @@ class Elmo(nn.Module):
         Raises:
             TypeError: If a sentence is a string instead of a sequence of tokens.
         """
-        device = self.bilm.char_cnn.embedding.weight.device
-        if isinstance(sentences, Tensor):
-            output = self.bilm(sentences.to(device), state)
-        elif self.fine_tune:
-            max_chars = self.bilm.config.char_cnn.max_chars
-            char_ids = torch.from_numpy(batch_char_ids(sentences, max_chars))
-            output = self.bilm(char_ids.to(device), state)
-        else:
-            for i, sentence in enumerate(sentences):
-                check_tokens(sentence, i)
-            tokens, mask = self._reader.batch([list(sentence) for sentence in sentences])
-            with torch.no_grad():
-                output = self.bilm.read(tokens, mask, state)
+        learns = self.fine_tune and (self.training or torch.is_grad_enabled())
+        with nullcontext() if learns else torch.no_grad():
+            if not isinstance(sentences, Tensor):
+                for i, sentence in enumerate(sentences):
+                    check_tokens(sentence, i)
+            if learns or isinstance(sentences, Tensor):
+                tokens, mask = self.bilm.embed(self._char_ids(sentences))
+            else:
+                tokens, mask = self._reader.batch([list(sentence) for sentence in sentences])
+            output = (self.bilm if learns else self._reader.bilm).read(tokens, mask, state)
         # The biLM may compute with shorter numbers than the mixes.
         layers = output.layers.to(next(self.mixes.parameters()).dtype)
         mixes = [mix(layers, output.mask) for mix in self.mixes]
@@ -514,6 +526,12 @@ class Elmo(nn.Module):
             for mix in mixes
         ]
         return ElmoOutput(mixes, mask, output.state)
+
+    def _char_ids(self, sentences: Sequence[Any] | Tensor) -> Tensor:
+        if not isinstance(sentences, Tensor):
+            max_chars = self.bilm.config.char_cnn.max_chars
+            sentences = torch.from_numpy(batch_char_ids(sentences, max_chars))
+        return sentences.to(self.bilm.char_cnn.embedding.weight.device)
 
     def penalty(self) -> Float[Tensor, ""]:
         """λ‖w‖² of all mixes, to be added to a task's loss (section 3.3)."""

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo.model.bilm import BiLM, BiLMState
+from elmo.model.bilm_packed import PackedBiLM
 from elmo.model.scalar_mix import ScalarMix
 from elmo.text import BEGIN_SENTENCE, END_SENTENCE, length_sorted_batches
 from elmo.token_vectors import TokenVectors
@@ -32,16 +33,22 @@ Mixing = Callable[[Tensor], Tensor]
 
 
 class Reader:
-    """Reads tokenized sentences with a biLM, in evaluation mode and without gradients.
+    """Reads tokenized sentences with a biLM, without dropout or gradients, from any thread.
 
     Args:
         bilm: The network.
         cache_tokens: Tokens of which the character CNN's vectors are remembered.
+        int8: As for `PackedBiLM`.
     """
 
-    def __init__(self, bilm: BiLM, cache_tokens: int) -> None:
-        self.bilm = bilm
+    def __init__(self, bilm: BiLM, cache_tokens: int, int8: bool = False) -> None:
+        self.bilm = PackedBiLM(bilm, int8=int8)
         self.token_vectors = TokenVectors(bilm.char_cnn, cache_tokens)
+        self._opened: tuple[tuple[int, int], BiLMState] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, or what is stored of it, begins anew: locks and prepared weights stay behind."""
+        return Reader, (self.bilm.bilm, self.token_vectors.max_tokens, self.bilm.int8)
 
     def read(
         self,
@@ -64,16 +71,21 @@ class Reader:
         if state == "carry":
             carried = None
             for sentence in sentences:
-                vectors, carried = self._encode_batch([sentence], mixing, carried, boundaries)
+                vectors, carried = self._encode_batch([sentence], mixing, carried, True, boundaries)
                 yield vectors[0]
             return
         start = self.settled_state() if state == "settled" else None
+        # What every sentence opens with can be read once for all, and what it closes with not at
+        # all, unless vectors of these boundaries are wanted or part of a mean.
+        framed = boundaries or (isinstance(mixing, ScalarMix) and mixing.layer_norm)
+        if not framed:
+            start = self.opened_state(start)
         for together in _groups(sentences, SORTED_BATCHES * batch_tokens):
             results: list[Any] = [None] * len(together)
             for batch in length_sorted_batches([len(s) + 2 for s in together], batch_tokens):
                 rows = None if start is None else _repeated(start, len(batch))
                 of_batch, _ = self._encode_batch(
-                    [together[i] for i in batch], mixing, rows, boundaries
+                    [together[i] for i in batch], mixing, rows, framed, boundaries
                 )
                 for i, of_sentence in zip(batch, of_batch, strict=True):
                     results[i] = of_sentence
@@ -85,21 +97,15 @@ class Reader:
         sentences: Sequence[list[Any]],
         mixing: Mixing | None,
         state: BiLMState | None,
+        framed: bool,
         boundaries: bool,
     ) -> tuple[list[np.ndarray], BiLMState]:
-        was_training = self.bilm.training
-        if was_training:  # it would drop out
-            self.bilm.eval()
-        try:
-            output = self.bilm.read(*self.batch(sentences), state)
-        finally:
-            if was_training:
-                self.bilm.train()
+        output = self.bilm.read(*self.batch(sentences, framed=framed), state)
         layers = output.layers
         if isinstance(mixing, ScalarMix):  # the biLM may compute with shorter numbers
             layers = layers.to(mixing.weights.dtype)
-        edge = 0 if boundaries else 1
-        ends = [len(sentence) + 2 for sentence in sentences]
+        edge = 1 if framed and not boundaries else 0
+        ends = [len(sentence) + 2 * framed for sentence in sentences]
         if isinstance(mixing, ScalarMix) and mixing.layer_norm:
             # The whole of each sentence, boundaries included, as the original; but no other.
             mixed = [mixing(layers[:, i, :end])[None] for i, end in enumerate(ends)]
@@ -114,20 +120,21 @@ class Reader:
         return vectors, output.state
 
     def batch(
-        self, sentences: Sequence[list[Any]]
+        self, sentences: Sequence[list[Any]], *, framed: bool = True
     ) -> tuple[Float[Tensor, "batch tokens dim"], Bool[Tensor, "batch tokens"]]:
-        """Token vectors of a padded batch, boundaries included, and its mask."""
-        framed = [[BEGIN_SENTENCE, *sentence, END_SENTENCE] for sentence in sentences]
+        """Token vectors of a padded batch, between boundaries if `framed`, and its mask."""
+        if framed:
+            sentences = [[BEGIN_SENTENCE, *sentence, END_SENTENCE] for sentence in sentences]
         numbers: dict[str, int] = {}
-        for token in chain.from_iterable(framed):
+        for token in chain.from_iterable(sentences):
             if not isinstance(token, str):
                 raise TypeError(
                     f"a token is {token!r} ({type(token).__name__}), but expected a string"
                 )
             numbers.setdefault(token, len(numbers))
-        width = max(map(len, framed), default=2)
-        places = np.full((len(framed), width), -1, dtype=np.int64)
-        for row, sentence in enumerate(framed):
+        width = max(map(len, sentences), default=0)
+        places = np.full((len(sentences), width), -1, dtype=np.int64)
+        for row, sentence in enumerate(sentences):
             places[row, : len(sentence)] = [numbers[token] for token in sentence]
         distinct = self.token_vectors(list(numbers))
         where = torch.from_numpy(places).to(distinct.device)
@@ -135,11 +142,28 @@ class Reader:
         return functional.embedding(where.clamp_min(0), distinct), mask
 
     @torch.inference_mode()
+    def opened_state(self, start: BiLMState | None = None) -> BiLMState:
+        """One row's state after the boundary that each direction reads first.
+
+        Args:
+            start: The state before it, of one row; None for zero.
+        """
+        weights = (self.token_vectors.changes.count(), self.bilm.changes.count())
+        if start is None and self._opened is not None and self._opened[0] == weights:
+            return self._opened[1]
+        tokens, mask = self.batch([[BEGIN_SENTENCE], [END_SENTENCE]], framed=False)
+        rows = None if start is None else _repeated(start, 2)
+        read = self.bilm.read(tokens, mask, rows).state
+        opened = BiLMState(*(torch.stack([p[0, :, :1], p[1, :, 1:]]) for p in read))
+        if start is None:
+            self._opened = weights, opened
+        return opened
+
+    @torch.inference_mode()
     def settled_state(self) -> BiLMState:
         """The state after reading empty sentences until it changes no more."""
         tokens, mask = self.batch([[]])
-        state = self.bilm.zero_state(1)
-        change = float("inf")
+        state, change = self.bilm.read(tokens, mask).state, float("inf")
         for _ in range(SETTLED_READINGS):
             before, state = state, self.bilm.read(tokens, mask, state).state
             change = max(float((a - b).abs().max()) for a, b in zip(before, state, strict=True))

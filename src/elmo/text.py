@@ -31,6 +31,9 @@ Errors = str
 """One of `ERRORS`."""
 ERRORS = ("strict", "replace")
 REPLACEMENT = "\ufffd"
+BYTE_ORDER_MARK = "\ufeff"
+MAX_TERM_ID = "!!!MAXTERMID"
+"""A line of vocabulary files that is no word; bilm-tf passes over it."""
 COMPRESSED: Mapping[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 
 
@@ -94,11 +97,13 @@ def char_ids(
 
     Raises:
         TypeError: If a token is not a string.
-        ValueError: If a token holds a lone surrogate or a NUL, with `errors="strict"`.
+        ValueError: If a token holds a lone surrogate or a NUL, with `errors="strict"`; or if
+            `errors` is no choice.
 
     Source:
         `UnicodeCharsVocabulary` and `Batcher` in `allenai/bilm-tf`.
     """
+    _check_errors(errors)
     encoded = [_bytes(token, errors)[: max_chars - 2] for token in tokens]
     lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
     ids = np.full((len(encoded), max_chars), PADDING_CHAR, dtype=np.int64)
@@ -131,7 +136,9 @@ def batch_char_ids(
 
     Raises:
         TypeError: If a sentence is a string instead of a sequence of tokens.
+        ValueError: As `char_ids`.
     """
+    _check_errors(errors)
     edge = int(boundaries)
     n_tokens = max((len(sentence) for sentence in sentences), default=0) + 2 * edge
     ids = np.zeros((len(sentences), n_tokens, max_chars), dtype=np.int64)
@@ -219,7 +226,8 @@ class Vocabulary:
             max_words: Size at most, specials included; None for no bound.
             min_count: Rarer words are left out.
         """
-        words = [w for w, n in counts.items() if n >= min_count and w and w not in SPECIALS]
+        no_words = ("", MAX_TERM_ID, *SPECIALS)
+        words = [w for w, n in counts.items() if n >= min_count and w not in no_words]
         words.sort(key=lambda word: (-counts[word], word))
         if max_words is not None:
             if max_words <= len(SPECIALS):
@@ -234,16 +242,30 @@ class Vocabulary:
         """Read a vocabulary file of `bilm-tf`: UTF-8, a word per line."""
         words = [line.strip() for line in read_lines(path)]
         try:
-            return cls([word for word in words if word != "!!!MAXTERMID"])
+            return cls([word for word in words if word != MAX_TERM_ID])
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
     def write(self, path: str | Path) -> None:
-        """Write a vocabulary file of `bilm-tf`; beside, then renamed."""
+        """Write a vocabulary file of `bilm-tf`, compressed where its name says so.
+
+        It is written beside and then renamed.
+
+        Raises:
+            ValueError: If `read` would not give a word back as it is: one with a newline in it,
+                with white space around it, or what no text has.
+        """
+        for i, word in enumerate(self.words):
+            _check_word(word, i)
         path = Path(path)
         beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        beside.write_text("".join(f"{word}\n" for word in self.words), encoding="utf-8")
-        os.replace(beside, path)
+        try:
+            opened = COMPRESSED.get(path.suffix, open)
+            with opened(beside, "wt", encoding="utf-8", newline="\n") as file:
+                file.writelines(f"{word}\n" for word in self.words)
+            os.replace(beside, path)
+        finally:
+            beside.unlink(missing_ok=True)
 
 
 def open_text(path: str | Path, errors: str = "strict") -> io.TextIOWrapper:
@@ -274,8 +296,7 @@ def read_lines(path: str | Path, errors: Errors = "strict") -> Iterator[str]:
         FileNotFoundError: If there is no such file.
         ValueError: If a line is not UTF-8 or holds a NUL, or the compressed file is damaged.
     """
-    if errors not in ERRORS:
-        raise ValueError(f"errors is {errors!r}, but expected one of {', '.join(ERRORS)}")
+    _check_errors(errors)
     number = 0
     with open_text(path, "replace" if errors == "replace" else "surrogateescape") as file:
         while True:
@@ -330,6 +351,11 @@ def length_sorted_batches(lengths: Sequence[int], batch_tokens: int) -> list[lis
     return batches
 
 
+def _check_errors(errors: Errors) -> None:
+    if errors not in ERRORS:
+        raise ValueError(f"errors is {errors!r}, but expected one of {', '.join(ERRORS)}")
+
+
 def _bytes(token: str, errors: Errors) -> bytes:
     if not isinstance(token, str):
         raise TypeError(f"a token is {token!r} ({type(token).__name__}), but expected a string")
@@ -345,6 +371,16 @@ def _bytes(token: str, errors: Errors) -> bytes:
             f"token {_short(token)} holds a lone surrogate, which is no character: decode the "
             'text anew, or pass errors="replace"'
         ) from None
+
+
+def _check_word(word: str, i: int) -> None:
+    """Refuse a word that a vocabulary file cannot hold."""
+    where = f"word {i} of the vocabulary is {_short(word)}, which a file with a word on each line"
+    if "\n" in word or word != word.strip():
+        raise ValueError(f"{where} cannot hold: leave out newlines, and white space around words")
+    if word == MAX_TERM_ID or (i == 0 and word.startswith(BYTE_ORDER_MARK)):
+        raise ValueError(f"{where} cannot hold: readers pass over it")
+    check_text(word, f"word {i} of the vocabulary")
 
 
 def _check_line(line: str, path: str | Path, number: int) -> None:

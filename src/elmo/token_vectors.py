@@ -4,6 +4,7 @@ A token's vector depends on its characters alone, and few tokens make up most of
 tokens, dim.
 """
 
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -12,16 +13,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from elmo.model.char_cnn import CharCnn
+from elmo.model.char_cnn_packed import BATCH_TOKENS, PackedCharCnn
+from elmo.model.weight_changes import WeightChanges
 from elmo.text import char_ids
-
-BATCH_TOKENS = 512
-"""Tokens per pass of the CNN, similar in length: a pass is as wide as its longest token."""
-SAMPLED = 64
-"""About as many numbers of each weight are looked at, to see whether it has changed."""
 
 
 class TokenVectors:
-    """Vectors of the tokens seen last, in bounded memory.
+    """Vectors of the tokens seen last, in bounded memory; for any number of threads.
 
     What is remembered is forgotten as soon as weights change.
 
@@ -38,8 +36,10 @@ class TokenVectors:
         self.max_tokens = max_tokens
         self._places: OrderedDict[str, int] = OrderedDict()
         self._vectors: Tensor | None = None
-        self._computed_by = self._weights()
-        self._sampled = self._sample()
+        self._packed: PackedCharCnn | None = None
+        self.changes = WeightChanges(char_cnn)
+        self._made_at = 0
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._places)
@@ -52,10 +52,14 @@ class TokenVectors:
             TypeError: If a token is not a string.
             ValueError: If it holds a lone surrogate or a NUL.
         """
-        if self._computed_by != self._weights() or not torch.equal(self._sampled, self._sample()):
+        with self._lock:
+            return self._look_up(tokens)
+
+    def _look_up(self, tokens: Sequence[str]) -> Tensor:
+        if self._made_at != (now := self.changes.count()):
             self._places.clear()
-            self._vectors, self._computed_by = None, self._weights()
-            self._sampled = self._sample()
+            self._vectors = self._packed = None
+            self._made_at = now
         weight = self.char_cnn.embedding.weight
         vectors = weight.new_empty(len(tokens), self.char_cnn.config.dim)
         known, places, absent = [], [], []
@@ -76,13 +80,16 @@ class TokenVectors:
         return vectors
 
     def _compute(self, tokens: Sequence[str]) -> Tensor:
+        if self._packed is None:
+            self._packed = PackedCharCnn(self.char_cnn)
+        # Similar in length: a pass is as wide as its longest token.
         by_length = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
         max_chars = self.char_cnn.config.max_chars
         device = self.char_cnn.embedding.weight.device
         parts = []
         for start in range(0, len(tokens), BATCH_TOKENS):
             batch = [tokens[i] for i in by_length[start : start + BATCH_TOKENS]]
-            parts.append(self.char_cnn(torch.from_numpy(char_ids(batch, max_chars)).to(device)))
+            parts.append(self._packed(torch.from_numpy(char_ids(batch, max_chars)).to(device)))
         computed = torch.cat(parts)
         return torch.empty_like(computed).index_copy_(
             0, torch.tensor(by_length, device=device), computed
@@ -110,15 +117,3 @@ class TokenVectors:
         if self._vectors is not None:
             grown[: len(self._vectors)] = self._vectors
         self._vectors = grown
-
-    def _weights(self) -> tuple[tuple[int, torch.dtype, int], ...]:
-        """Changes whenever a weight is moved, replaced or, as autograd sees it, changed."""
-        return tuple(
-            (p.data_ptr(), p.dtype, 0 if p.is_inference() else p._version)
-            for p in self.char_cnn.parameters()
-        )
-
-    def _sample(self) -> Tensor:
-        """Some numbers of each weight: fused optimisers change them behind autograd's back."""
-        flat = (p.detach().flatten() for p in self.char_cnn.parameters())
-        return torch.cat([p[:: max(1, len(p) // SAMPLED)] for p in flat])

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from elmo.config import check_positive
+
 OPTIMISERS = ("adagrad", "adam")
 SCHEDULES = ("constant", "linear", "cosine")
 
@@ -46,8 +48,11 @@ class OptimiserConfig:
             raise ValueError(f"schedule {self.schedule!r} is unknown: give one of {SCHEDULES}")
         if not 0 <= self.warmup < 1:
             raise ValueError(f"warmup is {self.warmup}, but it is a share of the budget below 1")
-        if self.learning_rate <= 0 or self.clip_norm <= 0:
-            raise ValueError("learning_rate and clip_norm must be positive")
+        check_positive(self, "learning_rate", "clip_norm")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas is {self.betas}, but each is at least 0 and below 1")
+        if not (self.weight_decay >= 0 and math.isfinite(self.weight_decay)):
+            raise ValueError(f"weight_decay is {self.weight_decay}, but must be 0 or more")
 
 
 class Optimiser:
@@ -162,7 +167,11 @@ def training_device(name: str) -> torch.device:
 
 @dataclass
 class Budget:
-    """How long to train: whichever bound is reached first. Progress is the larger share used."""
+    """How long to train: whichever bound is reached first. Progress is the larger share used.
+
+    Raises:
+        ValueError: If there is no bound, or one is not positive.
+    """
 
     n_steps: int | None = None
     minutes: float | None = None
@@ -170,13 +179,14 @@ class Budget:
     def __post_init__(self) -> None:
         if self.n_steps is None and self.minutes is None:
             raise ValueError("a budget needs steps or minutes")
+        check_positive(self, "n_steps", "minutes")
         self._started = time.monotonic()
 
     def progress(self, step: int) -> float:
         """Share of the budget that is used after `step` steps, 1 at its end."""
         shares = [0.0]
         if self.n_steps is not None:
-            shares.append(step / max(1, self.n_steps))
+            shares.append(step / self.n_steps)
         if self.minutes is not None:
             shares.append((time.monotonic() - self._started) / 60 / self.minutes)
         return min(1.0, max(shares))
@@ -188,12 +198,12 @@ class MetricLog:
     Args:
         folder: Where to write; both are appended to.
         tensorboard: Whether to write TensorBoard events, which needs the extra `train`.
+
+    Raises:
+        ValueError: If TensorBoard is asked for, but not installed.
     """
 
     def __init__(self, folder: Path, *, tensorboard: bool = True) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._file = (folder / "metrics.jsonl").open("a", encoding="utf-8")
-        self._board: Any = None
         if tensorboard:
             try:
                 from torch.utils.tensorboard import SummaryWriter
@@ -202,7 +212,9 @@ class MetricLog:
                     "TensorBoard is not installed: pip install 'elmo-torch[train]', or set "
                     "log.tensorboard = false"
                 ) from None
-            self._board = SummaryWriter(str(folder / "tensorboard"))
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = (folder / "metrics.jsonl").open("a", encoding="utf-8")
+        self._board: Any = SummaryWriter(str(folder / "tensorboard")) if tensorboard else None
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         """Add a line: the step and its metrics."""

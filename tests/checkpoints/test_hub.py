@@ -1,6 +1,7 @@
 """The Hugging Face Hub, played by a local server."""
 
 import base64
+import functools
 import json
 import os
 import re
@@ -11,6 +12,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from huggingface_hub.utils import (
+    are_progress_bars_disabled,
+    disable_progress_bars,
+    enable_progress_bars,
+)
 from tests.models import random_bilm
 
 from elmo import Elmo
@@ -88,7 +94,7 @@ class Hub:
                     headers = {
                         "ETag": etag,
                         "X_Repo_Commit": COMMIT,
-                        "Content_Length": len(content),
+                        "Content-Length": len(content),
                     }
                     if hub.cut == found[2]:
                         self.close_connection = True
@@ -166,6 +172,42 @@ def test_a_repository_is_loaded_and_only_files_of_a_model_are_fetched(served, re
     assert not any("pytorch_model" in path or "modeling" in path for path in served.asked)
     kept = [p for p in (tmp_path / "cache").rglob("snapshots/*/*") if p.is_file()]
     assert {path.name for path in kept} == {"config.json", "model.safetensors"}
+
+
+def test_who_asks_is_told_of_every_byte_and_nothing_is_drawn(
+    served, repository, tmp_path, monkeypatch, capfd
+):
+    # A bar is drawn where somebody looks at a terminal, or where this is set.
+    monkeypatch.setenv("TQDM_POSITION", "-1")
+    seen = []
+    ask = functools.partial(
+        locate, repository, cache_dir=tmp_path / "cache", progress=lambda *now: seen.append(now)
+    )
+    folder = ask()
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    assert seen[-1] == (size, size)
+    done = [now[0] for now in seen]
+    assert done == sorted(done) and all(now[1] is None or now[0] <= now[1] for now in seen)
+    seen.clear()
+    assert ask() == folder and seen == []  # all is there
+    assert Elmo.from_pretrained(repository, cache_dir=tmp_path / "other").n_layers == 3
+    Elmo(random_bilm()).push_to_hub("it", token="hf_test")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_bars_of_the_hubs_client_are_as_they_were_afterwards(served, repository, tmp_path):
+    assert not are_progress_bars_disabled()
+    locate(repository, cache_dir=tmp_path / "cache")
+    assert not are_progress_bars_disabled()
+    with pytest.raises(FileNotFoundError):
+        locate("owner/nothing", cache_dir=tmp_path / "cache")
+    assert not are_progress_bars_disabled()
+    disable_progress_bars()
+    try:
+        locate(repository, cache_dir=tmp_path / "cache")
+        assert are_progress_bars_disabled()
+    finally:
+        enable_progress_bars()
 
 
 def test_what_was_fetched_once_is_there_without_a_network(served, repository, tmp_path):

@@ -1,4 +1,7 @@
+import dataclasses
 import json
+import os
+import random
 import re
 
 import h5py
@@ -55,6 +58,15 @@ def test_what_is_exported_and_loaded_again_gives_bit_identical_numbers(
     for name, value in bilm.state_dict().items():
         assert torch.equal(again.state_dict()[name], value), name
     assert again.config == config
+
+
+@pytest.mark.parametrize("n_characters", [261, 262])
+def test_the_number_of_characters_in_the_options_changes_no_vector(folder, n_characters):
+    change_options(folder, "char_cnn", "n_characters", n_characters)
+    char_ids = torch.from_numpy(batch_char_ids(SENTENCES))
+    again = load_official_folder(folder).requires_grad_(False)
+    expected = random_bilm().requires_grad_(False)
+    assert torch.equal(again(char_ids).layers, expected(char_ids).layers)
 
 
 def test_the_export_read_by_its_official_names_gives_the_same_vectors(folder):
@@ -148,3 +160,212 @@ def test_of_several_hdf5_files_the_one_called_weights_counts(folder):
     (folder / "more_weights.hdf5").write_bytes(b"?")
     with pytest.raises(ValueError, match="has several HDF5 files"):
         load_official_folder(folder)
+
+
+def names_of(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value", "name", "shapes_said"),
+    [
+        ("char_cnn", "filters", [[1, 4], [2, 4]], "CNN/W_cnn_0", ["(1, 1, 4, 3)", "(1, 1, 4, 4)"]),
+        ("char_cnn", "embedding", {"dim": 5}, "char_embed", ["(261, 4)", "(261, 5)"]),
+        ("lstm", "dim", 9, "Cell0/LSTMCell/W_0", ["(12, 28)", "(12, 36)"]),
+        ("char_cnn", "n_highway", 2, "CNN_high_1/W_transform", ["(8, 8)"]),
+        ("lstm", "n_layers", 3, "Cell2/LSTMCell/W_0", ["(12, 28)"]),
+        ("char_cnn", "n_highway", 0, "CNN_high_0/W_carry", []),
+    ],
+)
+def test_options_that_contradict_the_weights_name_the_dataset_and_the_shapes(
+    folder, table, key, value, name, shapes_said
+):
+    change_options(folder, table, key, value)
+    with pytest.raises(ValueError) as error:
+        load_official_folder(folder)
+    said = str(error.value)
+    assert all(part in said for part in [name, str(folder / "weights.hdf5"), *shapes_said])
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (np.full(3, np.inf, "f4"), "b_cnn_0 holds a NaN or an infinity"),
+        (np.array([b"a", b"b", b"c"]), "b_cnn_0 cannot be read"),
+        (np.zeros((3, 1), "f4"), "b_cnn_0 has shape (3, 1), but the options ask for (3,)"),
+    ],
+)
+def test_numbers_that_are_none_are_refused(folder, value, said):
+    change(folder, "CNN/b_cnn_0", value)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        load_official_folder(folder)
+
+
+def test_a_group_where_a_dataset_belongs_is_none(folder):
+    change(folder, "CNN/b_cnn_0", None)
+    with h5py.File(folder / "weights.hdf5", "a") as file:
+        file.create_group("CNN/b_cnn_0")
+    with pytest.raises(ValueError, match="has no dataset CNN/b_cnn_0"):
+        load_official_folder(folder)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f8", "i4"])
+def test_numbers_of_other_widths_are_read_as_float32(folder, dtype):
+    change(folder, "CNN/b_cnn_0", np.array([1, -2, 3], dtype))
+    bias = load_official_folder(folder).char_cnn.convolutions[0].bias
+    assert bias.dtype == torch.float32 and bias.tolist() == [1, -2, 3]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("{", "options.json is not a JSON file"), ("[1]", "options.json holds list, but a JSON")],
+)
+def test_options_that_are_no_json_object_are_refused(folder, content, said):
+    (folder / "options.json").write_text(content)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        load_official_folder(folder)
+
+
+def test_a_folder_that_is_missing_or_a_file_is_named(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for name, error in (("no", FileNotFoundError), ("file", NotADirectoryError)):
+        with pytest.raises(error, match=re.escape(str(tmp_path / name))):
+            load_official_folder(tmp_path / name)
+
+
+def test_what_a_kill_left_beside_the_weights_is_not_read(folder):
+    (folder / "weights.hdf5.123.tmp").write_bytes(b"half")
+    (folder / "options.json.123.tmp").write_bytes(b"{")
+    load_official_folder(folder)
+
+
+@given(share=st.floats(0, 1, exclude_max=True))
+def test_weights_cut_anywhere_are_refused(tmp_path_factory, share):
+    folder = tmp_path_factory.mktemp("official")
+    save_official(random_bilm(), folder)
+    whole = (folder / "weights.hdf5").read_bytes()
+    (folder / "weights.hdf5").write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(ValueError, match="is not a whole HDF5 file"):
+        load_official_folder(folder)
+
+
+def test_damaged_weights_are_refused_or_read_but_nothing_else(folder):
+    draw = random.Random(0)
+    whole = (folder / "weights.hdf5").read_bytes()
+    for _ in range(60):
+        damaged = bytearray(whole)
+        start = draw.randrange(len(damaged) - 64)
+        damaged[start : start + 64] = bytes(64)
+        (folder / "weights.hdf5").write_bytes(damaged)
+        try:
+            load_official_folder(folder)
+        except ValueError as error:
+            assert str(folder / "weights.hdf5") in str(error)
+
+
+def test_weights_of_a_shape_that_no_memory_holds_are_refused_unread(folder):
+    change(folder, "CNN/b_cnn_0", None)
+    with h5py.File(folder / "weights.hdf5", "a") as file:
+        file.create_dataset("CNN/b_cnn_0", shape=(1 << 50,), dtype="f4", chunks=(1,))
+    with pytest.raises(ValueError, match=re.escape("has shape (1125899906842624,)")):
+        load_official_folder(folder)
+
+
+# The same weights would fit both: only the options tell the two models apart.
+OTHER = dataclasses.replace(TINY, lstm=dataclasses.replace(TINY.lstm, cell_clip=0.1))
+
+
+def found_in(folder):
+    """Which of the two models is there: 0 for the older, 1 for the other, None for none."""
+    try:
+        found = load_official_folder(folder)
+    except FileNotFoundError:
+        return None
+    for seed, config in enumerate((TINY, OTHER)):
+        if torch.equal(found.forward_lm[0].bias, random_bilm(seed=seed).forward_lm[0].bias):
+            assert found.config == config
+            return seed
+    raise AssertionError("weights of neither")
+
+
+class Killed(BaseException):
+    """What ends a process between two changes of a folder: none comes after it."""
+
+
+def export_until(monkeypatch, folder, n_changes, error):
+    """Export the other; after so many renamings and deletions the next raises, and if the process
+    was killed, all that follow.
+    """
+    n_done = 0
+
+    def counted(change):
+        def change_some(*arguments, **options):
+            nonlocal n_done
+            n_done += 1
+            if n_done == n_changes + 1 or (n_done > n_changes and isinstance(error, Killed)):
+                raise error
+            return change(*arguments, **options)
+
+        return change_some
+
+    with monkeypatch.context() as patch:
+        for name in ("replace", "unlink"):
+            patch.setattr(os, name, counted(getattr(os, name)))
+        save_official(random_bilm(OTHER, seed=1), folder)
+
+
+def test_an_export_over_another_that_is_killed_never_mixes_the_two(tmp_path, monkeypatch):
+    found = []
+    for n_changes in range(99):
+        folder = tmp_path / str(n_changes)
+        save_official(random_bilm(), folder)
+        try:
+            export_until(monkeypatch, folder, n_changes, Killed())
+            break
+        except Killed:
+            found.append(found_in(folder))
+    assert n_changes > 4
+    assert set(found) == {0, None, 1}
+
+
+def test_an_export_that_fails_at_any_moment_leaves_the_old_model_or_the_new(tmp_path, monkeypatch):
+    found = []
+    for n_changes in range(99):
+        folder = tmp_path / str(n_changes)
+        save_official(random_bilm(), folder)
+        try:
+            export_until(monkeypatch, folder, n_changes, OSError(5, "Input/output error"))
+            break
+        except OSError as error:
+            assert "Input/output error" in str(error)
+            found.append(found_in(folder))
+            if found[-1] == 0:
+                assert names_of(folder) == ["options.json", "weights.hdf5"]
+    assert n_changes > 4
+    assert found == sorted(found) and set(found) == {0, 1}
+
+
+def test_an_export_that_cannot_be_written_leaves_nothing_of_it(folder, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(h5py.Group, "create_dataset", full)
+    with pytest.raises(OSError, match="No space left"):
+        save_official(random_bilm(OTHER, seed=1), folder)
+    assert names_of(folder) == ["options.json", "weights.hdf5"] and found_in(folder) == 0
+
+
+def test_options_that_got_other_weights_while_they_were_read_are_refused(folder, monkeypatch):
+    open_file, replaced = h5py.File, []
+
+    def open_late(path, mode):
+        if not replaced:
+            replaced.append(path)
+            save_official(random_bilm(OTHER, seed=1), folder)
+        return open_file(path, mode)
+
+    with monkeypatch.context() as patch, pytest.raises(ValueError, match="got another model"):
+        patch.setattr(h5py, "File", open_late)
+        load_official_folder(folder)
+    assert found_in(folder) == 1

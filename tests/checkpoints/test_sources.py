@@ -1,7 +1,9 @@
+import os
 import re
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 import torch
@@ -177,6 +179,23 @@ def test_a_failed_conversion_leaves_the_target_as_it_was(ours, official, monkeyp
 
     monkeypatch.setattr("elmo.checkpoints.convert.save_folder", full)
     with pytest.raises(OSError, match="No space left"):
+        convert(official, ours, force=True)
+    load_folder(ours)
+    assert sorted(p.name for p in ours.parent.iterdir()) == ["official", "ours"]
+
+
+def test_a_conversion_that_cannot_be_renamed_leaves_the_target_as_it_was(
+    ours, official, monkeypatch
+):
+    replace = os.replace
+
+    def refuse(source, target):
+        if (Path(source).name, Path(target)) == (f"ours.{os.getpid()}.tmp", ours):
+            raise OSError(5, "Input/output error")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match="Input/output error"):
         convert(official, ours, force=True)
     load_folder(ours)
     assert sorted(p.name for p in ours.parent.iterdir()) == ["official", "ours"]

@@ -54,8 +54,9 @@ def replayed(monkeypatch):
 def check(reader, batch, atol=1e-11):
     """A batch read in both ways; nothing that was handed in has changed."""
     before = [part.clone() for part in (*batch[:2], *batch[2])]
-    layers, state = reader.read(*batch)
-    plain, plain_state = reader.bilm._read_plain(*batch)
+    layers, mask, state = reader.read(*batch)
+    assert torch.equal(mask, batch[1])
+    plain, _, plain_state = reader.bilm.read(*batch)
     torch.testing.assert_close(layers, plain, atol=atol, rtol=0)
     torch.testing.assert_close(state.h, plain_state.h, atol=atol, rtol=0)
     torch.testing.assert_close(state.c, plain_state.c, atol=atol, rtol=0)
@@ -114,15 +115,15 @@ def test_shapes_that_are_remembered_are_bounded(replayed, monkeypatch):
     assert len(replayed) == 2
 
 
-@pytest.mark.parametrize("learning", [False, True])
-def test_weights_that_change_are_read_anew_and_graphs_stay(replayed, learning):
-    reader = CudaReader(random_bilm().double().requires_grad_(learning))
+@pytest.mark.parametrize("unseen", [False, True])
+def test_weights_that_change_are_read_anew_and_graphs_stay(replayed, unseen):
+    reader = CudaReader(random_bilm().double().requires_grad_(False))
     batch = random_batch(TINY, 4, [4, 2])
-    before = [reader.read(*batch)[0] for _ in range(2)][1]
+    before = [reader.read(*batch).layers for _ in range(2)][1]
     with torch.no_grad():
         for parameter in reader.bilm.parameters():
-            # An optimiser of PyTorch's changes weights unseen; then they are known to learn.
-            (parameter.data if learning else parameter).mul_(0.5)
+            # An optimiser of PyTorch's may change weights unseen by autograd.
+            (parameter.data if unseen else parameter).mul_(0.5)
     after, _ = check(reader, batch)
     assert (after != before).any() and len(replayed) == 1
     reader.bilm.float()
@@ -156,9 +157,20 @@ def test_a_batch_without_rows_or_tokens_gives_none():
     reader = CudaReader(random_bilm().double().requires_grad_(False))
     state = random_state(TINY, 2)
     empty = torch.zeros(2, 3, dtype=torch.bool)
-    layers, after = reader.read(torch.zeros(2, 3, 6).double(), empty, state)
+    layers, _, after = reader.read(torch.zeros(2, 3, 6).double(), empty, state)
     assert layers.shape == (3, 2, 3, 12) and not layers.any()
     assert torch.equal(after.h, state.h) and torch.equal(after.c, state.c)
+
+
+def test_what_stands_outside_the_mask_does_not_count_and_no_state_is_zero():
+    reader = CudaReader(random_bilm().double().requires_grad_(False))
+    tokens, mask, _ = random_batch(TINY, 4, [4, 2])
+    noisy = torch.where(mask.unsqueeze(-1), tokens, 100.0)
+    ours, wanted = reader.read(noisy, mask), reader.bilm.read(tokens, mask)
+    torch.testing.assert_close(ours.layers, wanted.layers, atol=1e-12, rtol=0)
+    torch.testing.assert_close(ours.state.c, wanted.state.c, atol=1e-12, rtol=0)
+    with pytest.raises(ValueError, match="the mask has a gap"):
+        reader.read(tokens, ~mask)
 
 
 def test_a_copy_reads_with_its_own_weights():
@@ -171,8 +183,8 @@ def test_a_copy_reads_with_its_own_weights():
 def test_bfloat16_stays_near_float32_and_cells_do_not_lose_more():
     bilm = random_bilm(scale=1.0).requires_grad_(False)
     tokens, mask, state = random_batch(TINY, 6, [6, 3], torch.float32)
-    exact, _ = CudaReader(bilm).read(tokens, mask, state)
-    short, last = CudaReader(copy.deepcopy(bilm).bfloat16()).read(
+    exact = CudaReader(bilm).read(tokens, mask, state).layers
+    short, _, last = CudaReader(copy.deepcopy(bilm).bfloat16()).read(
         tokens.bfloat16(), mask, BiLMState(*(part.bfloat16() for part in state))
     )
     assert short.dtype == last.h.dtype == last.c.dtype == torch.bfloat16
@@ -207,8 +219,8 @@ def test_a_gpu_gives_the_numbers_of_the_cpu(monkeypatch, projection, graphs):
     on_gpu = CudaReader(copy.deepcopy(bilm).cuda(), graphs=graphs)
     for lengths in ([9, 4, 0], [7, 7, 1], [9, 9, 9], [1, 1, 1], [9]):  # graphs: replayed in the end
         tokens, mask, state = random_batch(config, 9, lengths, torch.float32)
-        plain, plain_state = bilm._read_plain(tokens, mask, state)
-        layers, after = on_gpu.read(
+        plain, _, plain_state = bilm.read(tokens, mask, state)
+        layers, _, after = on_gpu.read(
             tokens.cuda(), mask.cuda(), BiLMState(*(part.cuda() for part in state))
         )
         torch.testing.assert_close(layers.cpu(), plain, atol=2e-5, rtol=0)
@@ -227,7 +239,9 @@ def test_a_graph_gives_what_its_launches_give():
         tokens, mask, state = random_batch(bilm.config, 8, [8, 5, 2, 8], torch.float32)
         batch = tokens.cuda(), mask.cuda(), BiLMState(*(part.cuda() for part in state))
         one, other = with_graphs.read(*batch), without.read(*batch)
-        for ours, theirs in zip((one[0], *one[1]), (other[0], *other[1]), strict=True):
+        for ours, theirs in zip(
+            (one.layers, *one.state), (other.layers, *other.state), strict=True
+        ):
             torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
 
 
@@ -237,12 +251,12 @@ def test_streams_take_turns():
     reader = CudaReader(bilm)
     of_cpu = [random_batch(bilm.config, 8, [8, 5, 2, 8], torch.float32) for _ in range(6)]
     given = [(t.cuda(), m.cuda(), BiLMState(*(p.cuda() for p in s))) for t, m, s in of_cpu]
-    wanted = [CudaReader(bilm, graphs=False).read(*batch)[0] for batch in given]
+    wanted = [CudaReader(bilm, graphs=False).read(*batch).layers for batch in given]
     torch.cuda.synchronize()
     streams, results = [torch.cuda.Stream() for _ in range(2)], []
     for i, batch in enumerate(given):
         with torch.cuda.stream(streams[i % 2]):
-            results.append(reader.read(*batch)[0])
+            results.append(reader.read(*batch).layers)
     torch.cuda.synchronize()
     for ours, theirs in zip(results, wanted, strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
@@ -262,13 +276,12 @@ def of_default_model(dtype, device):
     bilm: BiLM = elmo.bilm
     with torch.inference_mode():
         tokens, mask = elmo._reader.batch(SENTENCES)
-        tokens = tokens * mask.unsqueeze(-1)
         if device == "cpu":
             layers = bilm.read(tokens, mask).layers
         else:
             reader = CudaReader(bilm)
             for _ in range(3):
-                layers, _ = reader.read(tokens, mask, bilm.zero_state(len(SENTENCES)))
+                layers = reader.read(tokens, mask).layers
     return layers[:, mask].float().cpu()
 
 

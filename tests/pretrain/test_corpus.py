@@ -1,5 +1,8 @@
+import gzip
+import lzma
 import re
 
+import numpy as np
 import pytest
 
 from elmo import Vocabulary
@@ -34,3 +37,54 @@ def test_files_are_found_once_and_sorted(tmp_path):
     assert list(read_sentences(files)) == [["one", "two"], ["three"]] * 2
     with pytest.raises(FileNotFoundError, match=re.escape("no file matches nothing*.gz")):
         find_files(["nothing*.gz"])
+
+
+def test_a_corpus_longer_than_its_chunks_keeps_its_order():
+    # 1,100,000 tokens: more than are numbered at a time.
+    numbers = [["x", str(i), "y"][: 1 + i % 3] for i in range(1000)] * 550
+    corpus = build_corpus(iter(numbers), Vocabulary(["<S>", "</S>", "<UNK>", "x"]))
+    once = build_corpus(numbers[:1000], corpus.vocabulary)
+    assert corpus.types == once.types
+    assert len(corpus.tokens) == 550 * len(once.tokens) > 1_000_000
+    np.testing.assert_array_equal(corpus.tokens, np.tile(once.tokens, 550))
+    np.testing.assert_array_equal(np.diff(corpus.starts), np.tile(np.diff(once.starts), 550))
+
+
+def test_packed_files_are_read_as_plain_ones(tmp_path):
+    text = "The café\n\n  \n\tis open .\n"
+    (tmp_path / "a.txt").write_text(text)
+    for suffix, pack in ((".gz", gzip.open), (".xz", lzma.open)):
+        with pack(tmp_path / f"a.txt{suffix}", "wt", encoding="utf-8") as file:
+            file.write(text)
+    for name in ("a.txt", "a.txt.gz", "a.txt.xz"):
+        assert list(read_sentences([tmp_path / name])) == [["The", "café"], ["is", "open", "."]]
+
+
+def test_text_that_is_no_utf8_names_its_line(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"fine\n\xff\xfe\n")
+    with pytest.raises(ValueError, match=r"a\.txt, line 2: is not valid UTF-8"):
+        list(read_sentences([tmp_path / "a.txt"]))
+    first, second = read_sentences([tmp_path / "a.txt"], errors="replace")
+    assert first == ["fine"] and set("".join(second)) == {"\ufffd"}
+
+
+def test_sentences_without_tokens_are_left_out():
+    corpus = build_corpus([["a"], [], ["b", "c"]])
+    assert corpus.n_sentences == 2 and corpus.starts.tolist() == [0, 1, 3]
+    with pytest.raises(ValueError, match="the corpus has no sentence"):
+        build_corpus([[], []])
+
+
+def test_a_string_instead_of_tokens_is_no_sentence_of_letters():
+    with pytest.raises(TypeError, match=re.escape("pass sentences[1].split()")):
+        build_corpus([["a"], "the cat"])
+
+
+def test_a_file_called_like_a_pattern_is_that_file_and_one_of_two_names_counts_once(tmp_path):
+    for name in ("a[1].txt", "a1.txt"):
+        (tmp_path / name).write_text("a\n")
+    assert find_files([str(tmp_path / "a[1].txt")]) == [tmp_path / "a[1].txt"]
+    (tmp_path / "link.txt").symlink_to(tmp_path / "a1.txt")
+    (tmp_path / "folder").mkdir()
+    names = ["a1.txt", "link.txt", "folder/../a1.txt"]
+    assert find_files([str(tmp_path / name) for name in names]) == [tmp_path / "a1.txt"]

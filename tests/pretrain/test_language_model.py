@@ -132,3 +132,36 @@ def test_steps_on_a_gpu_are_those_of_the_cpu(model, corpus, monkeypatch, carry, 
             results.append([losses.total.detach().cpu(), *(g.cpu() for g in gradients)])
         for ours, wanted in zip(*results, strict=True):
             torch.testing.assert_close(ours, wanted, atol=2e-5, rtol=1e-4)
+
+
+def test_with_every_word_drawn_the_sampled_loss_is_the_full_one(model, corpus):
+    window = next(windows(corpus, range(4), n_rows=2, n_steps=4))
+    state, n_words = model.zero_state(2), len(corpus.vocabulary)
+    full = model(window, corpus.types, state)
+    # So many tries that every word is certain to be drawn: nothing is left to correct.
+    every = Negatives(torch.arange(n_words), 10**9)
+    sampled = model(window, corpus.types, state, negatives=every)
+    few = model(window, corpus.types, state, negatives=Negatives(torch.arange(2), 2))
+    for direction in ("forward_lm", "backward_lm"):
+        loss = getattr(full, direction)
+        torch.testing.assert_close(getattr(sampled, direction), loss, atol=1e-5, rtol=0)
+        assert abs(getattr(few, direction) - loss) > 1e-2
+
+
+def test_what_a_row_loses_does_not_depend_on_the_rows_beside_it(model, corpus):
+    # Two rows take turns with four sentences; each row is a corpus of its own.
+    (window,) = windows(corpus, [0, 3, 1, 2], n_rows=2, n_steps=6)
+    together = model(window, corpus.types, model.zero_state(2))
+    for direction in ("forward_lm", "backward_lm"):
+        alone = [
+            getattr(
+                model(
+                    type(window)(*(part[:, :, row : row + 1] for part in window)),
+                    corpus.types,
+                    model.zero_state(1),
+                ),
+                direction,
+            )
+            for row in range(2)
+        ]
+        torch.testing.assert_close(getattr(together, direction), sum(alone) / 2)

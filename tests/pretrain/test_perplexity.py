@@ -1,3 +1,6 @@
+import math
+import re
+
 import pytest
 import torch
 from tests.models import random_bilm
@@ -51,3 +54,52 @@ def test_text_without_tokens_and_unknown_states_are_refused(model):
         perplexity(model, VOCABULARY, [[], []])
     with pytest.raises(ValueError, match="state is 'settled', but expected one of"):
         perplexity(model, VOCABULARY, SENTENCES, state="settled")
+
+
+def test_a_text_loses_what_its_sentences_lose(model):
+    whole = perplexity(model, VOCABULARY, SENTENCES)
+    parts = [perplexity(model, VOCABULARY, [s]) for s in SENTENCES if s]
+    for direction in ("forward_lm", "backward_lm"):
+        losses = [part.n_tokens * math.log(getattr(part, direction)) for part in parts]
+        expected = math.exp(sum(losses) / whole.n_tokens)
+        assert getattr(whole, direction) == pytest.approx(expected, rel=1e-6)
+
+
+def test_one_sentence_has_no_state_to_carry(model):
+    zero, carry = (
+        perplexity(model, VOCABULARY, SENTENCES[:1], state=state) for state in ("zero", "carry")
+    )
+    assert zero.forward_lm == pytest.approx(carry.forward_lm, rel=1e-6)
+    assert zero.backward_lm == pytest.approx(carry.backward_lm, rel=1e-6)
+
+
+def test_unknown_words_are_one_word_to_predict_but_read_by_their_characters(model):
+    first, second = (perplexity(model, VOCABULARY, [["a", unknown]]) for unknown in ("zzz", "yyyy"))
+    assert first.n_unknown == second.n_unknown == 1
+    assert first.forward_lm != pytest.approx(second.forward_lm, rel=1e-4)
+    # Nothing after it is read: only what is predicted from it differs.
+    torch.nn.init.zeros_(model.softmax.weight)
+    first, second = (perplexity(model, VOCABULARY, [["a", unknown]]) for unknown in ("zzz", "yyyy"))
+    assert first.forward_lm == second.forward_lm
+
+
+def test_progress_counts_every_sentence_with_tokens_once(model):
+    for state in ("zero", "carry"):
+        done = []
+        perplexity(model, VOCABULARY, SENTENCES, state=state, batch_tokens=12, progress=done.append)
+        assert sum(done) == 3 and len(done) > 1
+
+
+def test_what_would_give_another_number_is_refused(model):
+    with pytest.raises(ValueError, match="the vocabulary has 6 words, but the softmax predicts 5"):
+        perplexity(model, Vocabulary([*VOCABULARY.words, "c"]), SENTENCES)
+    with pytest.raises(TypeError, match=re.escape("pass sentences[2].split()")):
+        perplexity(model, VOCABULARY, [["a", "b"], ["a"], "b a"])
+
+
+def test_a_model_in_training_mode_drops_nothing(model):
+    before = perplexity(model, VOCABULARY, SENTENCES)
+    again = perplexity(model.train(), VOCABULARY, SENTENCES)
+    assert again.forward_lm == pytest.approx(before.forward_lm, rel=1e-6)
+    assert again.backward_lm == pytest.approx(before.backward_lm, rel=1e-6)
+    assert model.bilm.training

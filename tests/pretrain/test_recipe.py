@@ -35,8 +35,16 @@ def test_overrides_are_read_as_toml_and_else_as_text(path):
             "corpus.train=['b.txt', 'c.txt']",
             "optimiser.name=adagrad",
             "seed=7",
+            "training.carry=false",
+            "log.save_minutes=3",
+            "model.char_cnn.filters=[[1, 2], [3, 4]]",
+            "corpus.vocabulary=words in = order.txt",
         ],
     )
+    assert recipe.training.carry is False
+    assert (recipe.log.save_minutes, type(recipe.log.save_minutes)) == (3.0, float)
+    assert recipe.model.char_cnn.filters == ((1, 2), (3, 4))
+    assert recipe.corpus.vocabulary == "words in = order.txt"
     assert recipe.training.minutes == 2.5
     assert recipe.corpus.train == ("b.txt", "c.txt")
     assert (recipe.optimiser.name, recipe.seed) == ("adagrad", 7)
@@ -51,6 +59,12 @@ def test_overrides_are_read_as_toml_and_else_as_text(path):
         ("training.n_rows=0", "n_rows is 0, but must be at least 1"),
         ("training.dtype=int8", "dtype is 'int8'"),
         ("training.n_rows='x'", "\"n_rows\" is 'x', but expected int"),
+        ("training.carry=0", '"carry" is 0, but expected bool'),
+        ("optimiser.betas=[0.9]", '"betas" is [0.9]'),
+        ("corpus.train=a.txt", "\"train\" is 'a.txt'"),
+        ("optimiser.schedul=linear", 'unknown setting "schedul". Did you mean "schedule"?'),
+        ("model.lstm.dimm=3", 'unknown setting "dimm". Did you mean "dim"?'),
+        ("=3", '"=3" is no override'),
         ("nonsense", '"nonsense" is no override'),
         ("output.x=3", "output is a setting, not a table"),
     ],
@@ -77,3 +91,39 @@ RECIPES = sorted((Path(__file__).parents[2] / "recipes" / "pretrain").glob("*.to
 @pytest.mark.parametrize("path", RECIPES, ids=[path.stem for path in RECIPES])
 def test_every_recipe_of_ours_is_valid(path):
     assert read_recipe(path).task == "pretrain"
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "training.minutes=0",
+        "training.minutes=-1",
+        "training.minutes=nan",
+        "training.n_epochs=0",
+        "training.n_epochs=inf",
+        "training.n_negatives=-1",
+        "log.every_steps=0",
+        "log.save_minutes=-1",
+        "log.heldout_sentences=-1",
+        "corpus.train=[]",
+        "corpus.max_words=3",
+        "corpus.min_count=0",
+        "optimiser.learning_rate=nan",
+        "optimiser.clip_norm=0",
+        "optimiser.betas=[0.9, 1.0]",
+        "optimiser.weight_decay=-0.1",
+        "output= ''",
+        "seed=-1",
+    ],
+)
+def test_values_that_cannot_be_are_refused_before_anything_is_read(path, override):
+    name = override.partition("=")[0].rpartition(".")[2]
+    with pytest.raises(ValueError, match=f"^{re.escape(str(path))}.*: {name} is ") as error:
+        read_recipe(path, [override])
+    assert "\n" not in str(error.value)
+
+
+def test_an_override_of_two_settings_loses_neither_of_them(path):
+    with pytest.raises(ValueError, match="holds more than one setting") as error:
+        read_recipe(path, ["seed=1\ntask='ner'"])
+    assert "\n" not in str(error.value)

@@ -8,7 +8,9 @@ from tests.pretrain.test_recipe import RECIPES
 
 from elmo.checkpoints.folder import load_folder
 from elmo.pretrain.corpus import build_corpus, read_sentences
+from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.ngram import NGram, ngram_perplexity
+from elmo.pretrain.perplexity import perplexity
 from elmo.pretrain.recipe import read_recipe
 from elmo.pretrain.run import pretrain
 
@@ -36,6 +38,7 @@ n_rows = 8
 n_steps = 6
 n_negatives = 6
 n_epochs = 25
+device = "cpu"
 [log]
 every_steps = 5
 tensorboard = false
@@ -168,9 +171,73 @@ def test_every_recipe_of_ours_runs_on_toy_data(path, folder):
         "training.n_rows=4",
         "training.n_steps=5",
         "training.minutes=0.01",
+        "training.device=cpu",
         "training.compile=false",  # compiling takes a minute; the slow tests do it
         "log.tensorboard=false",
     ]
     _, measured = pretrain(read_recipe(path, settings))
     assert np.isfinite(measured.backward_lm)
+    load_folder(folder / "model")
+
+
+def test_the_folder_holds_the_model_that_was_measured(folder):
+    recipe = read_recipe(folder / "toy.toml", ["training.n_epochs=2"])
+    model, measured = pretrain(recipe)
+    checkpoint = load_folder(folder / "model")
+    again = LanguageModel(checkpoint.bilm, checkpoint.softmax).eval()
+    sentences = read_sentences([folder / "heldout.txt"])
+    assert perplexity(again, checkpoint.vocabulary, sentences) == measured
+    assert not model.training
+    assert checkpoint.vocabulary.words[:3] == ["<S>", "</S>", "<UNK>"]
+    n_words = len((folder / "heldout.txt").read_text().split())
+    assert measured.n_tokens == n_words + measured.n_sentences == n_words + 40
+
+
+def test_a_vocabulary_of_ones_own_is_used_and_kept(folder):
+    words = ["the", "<UNK>", "cat", "</S>", "<S>", "."]
+    (folder / "words.txt").write_text("".join(f"{word}\n" for word in words))
+    settings = [f"corpus.vocabulary={folder}/words.txt", "training.n_epochs=1"]
+    _, measured = pretrain(read_recipe(folder / "toy.toml", settings))
+    assert load_folder(folder / "model").vocabulary.words == words
+    assert measured.n_unknown > 0
+
+
+def test_the_log_says_which_softmax_a_number_is_of(folder):
+    for negatives, kind, other in ((6, "sampled", "full"), (0, "full", "sampled")):
+        output = folder / kind
+        settings = [f"training.n_negatives={negatives}", "training.n_epochs=1"]
+        pretrain(read_recipe(folder / "toy.toml", [f"output={output}", *settings]))
+        *lines, last = [json.loads(x) for x in (output / "metrics.jsonl").read_text().splitlines()]
+        assert lines
+        for line in lines:
+            assert f"train/forward_exp_loss_{kind}" in line
+            assert f"train/backward_exp_loss_{other}" not in line
+        assert {"heldout/forward_perplexity_full", "heldout/backward_perplexity_full"} <= set(last)
+
+
+def test_training_diverged_is_a_refusal_that_names_the_step(folder):
+    with pytest.raises(ValueError, match=r"step \d+: the gradient is not finite; lower"):
+        pretrain(read_recipe(folder / "toy.toml", ["optimiser.learning_rate=1e30"]))
+
+
+def test_held_out_text_behind_another_name_is_found_out(folder):
+    (folder / "other.txt").symlink_to(folder / "train.txt")
+    twice = [f"corpus.heldout=['{folder}/other.txt']"]
+    with pytest.raises(ValueError, match=re.escape("both in corpus.train and in corpus.heldout")):
+        pretrain(read_recipe(folder / "toy.toml", twice))
+
+
+def test_text_that_is_missing_or_empty_is_refused_before_anything_is_written(folder):
+    with pytest.raises(FileNotFoundError, match="no file matches"):
+        pretrain(read_recipe(folder / "toy.toml", [f"corpus.train=['{folder}/no*.txt']"]))
+    (folder / "train.txt").write_text("\n \n")
+    with pytest.raises(ValueError, match="the corpus has no sentence"):
+        pretrain(read_recipe(folder / "toy.toml"))
+    assert not (folder / "model").exists()
+
+
+def test_without_held_out_text_there_is_a_model_but_no_perplexity(folder):
+    settings = ["corpus.heldout=[]", "training.n_epochs=1"]
+    _, measured = pretrain(read_recipe(folder / "toy.toml", settings))
+    assert measured is None
     load_folder(folder / "model")

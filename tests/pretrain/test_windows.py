@@ -1,7 +1,9 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elmo import Vocabulary
 from elmo.pretrain.corpus import BEGIN_TYPE, END_TYPE, build_corpus
 from elmo.pretrain.windows import windows
 
@@ -51,3 +53,33 @@ def test_a_sentence_longer_than_a_window_goes_on_in_the_next():
     back = [corpus.types[t] for t in (*first.inputs[1, :, 0], *second.inputs[1, :, 0])]
     assert back == ["</S>", "f", "e", "d", "c", "b"]
     assert not second.begins.any()
+
+
+def test_rows_take_the_next_sentence_in_the_order_given():
+    corpus = build_corpus([["a1", "a2"], ["b1"], ["c1", "c2", "c3"], ["d1"], ["e1"]])
+    first, second = windows(corpus, [3, 0, 2, 1, 4], n_rows=2, n_steps=3)
+    read = [[corpus.types[t] for t in first.inputs[0, :, row]] for row in range(2)]
+    # The first row is filled before the second takes its first sentence.
+    assert read == [["<S>", "d1", "<S>"], ["<S>", "c1", "c2"]]
+    assert first.begins[0].T.tolist() == [[True, False, True], [True, False, False]]
+    read = [[corpus.types[t] for t in second.inputs[0, :, row]] for row in range(2)]
+    assert read == [["a1", "a2", "<S>"], ["c3", "<S>", "e1"]]
+
+
+def test_unknown_words_are_predicted_as_unknown_and_read_as_they_are():
+    corpus = build_corpus([["a", "zzz"]], Vocabulary(["<S>", "</S>", "<UNK>", "a"]))
+    (window,) = windows(corpus, [0], n_rows=1, n_steps=3)
+    assert [corpus.types[t] for t in window.inputs[0, :, 0]] == ["<S>", "a", "zzz"]
+    assert window.targets[:, :, 0].tolist() == [[3, 2, 1], [2, 3, 0]]
+
+
+def test_sentences_that_fill_no_window_make_none():
+    corpus = build_corpus([["a"], ["b"]])
+    assert list(windows(corpus, [0, 1], n_rows=3, n_steps=2)) == []
+    assert len(list(windows(corpus, [0, 1], n_rows=2, n_steps=2))) == 1
+
+
+@pytest.mark.parametrize("size", [{"n_rows": 0, "n_steps": 2}, {"n_rows": 2, "n_steps": 0}])
+def test_windows_that_hold_nothing_are_refused(size):
+    with pytest.raises(ValueError, match="holds nothing"):
+        next(windows(build_corpus([["a"]]), [0], **size))

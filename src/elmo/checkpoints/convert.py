@@ -87,7 +87,11 @@ def convert(
         if target.exists():
             old = target.with_name(f"{target.name}.{os.getpid()}.old")
             os.replace(target, old)
-            os.replace(beside, target)
+            try:
+                os.replace(beside, target)
+            except BaseException:
+                os.replace(old, target)
+                raise
             shutil.rmtree(old)
         else:
             os.replace(beside, target)

@@ -2,22 +2,22 @@
 
 Beside them `vocabulary.txt` and `softmax.safetensors`, where the model can still predict words, and
 `mixes.safetensors`, where mixes of its layers were learned.
-All files are written beside and then renamed; `config.json` comes last, so that a folder without it
-is known to be unfinished.
+All files are written beside and then renamed; `config.json` leaves first and comes last, so that a
+folder without it is known to be unfinished (see `together`).
 """
 
 import json
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from elmo.checkpoints.together import not_replaced, replaced_together
 from elmo.config import BiLMConfig, config_from_dict, config_to_dict, read_json
 from elmo.model.bilm import BiLM
 from elmo.model.scalar_mix import ScalarMix
@@ -29,6 +29,8 @@ SOFTMAX_FILE, VOCABULARY_FILE = "softmax.safetensors", "vocabulary.txt"
 MIXES_FILE = "mixes.safetensors"
 ALL_FILES = (CONFIG_FILE, MODEL_FILE, VOCABULARY_FILE, SOFTMAX_FILE, MIXES_FILE)
 FORMAT_VERSION = 1
+LEARNED = "learned"
+"""In the metadata of the mixes: a JSON list that says which of them training changes."""
 
 
 @dataclass(frozen=True)
@@ -65,44 +67,33 @@ def save_folder(
             gives float32 in any case.
         softmax_dtype: Of the softmax, where it is to be another one; int8 stores each word's row as
             whole numbers up to ±127 and a scale.
+
+    Raises:
+        ValueError: If a weight is no number or too large for `dtype`, or a word cannot be written:
+            what could not be read again is not written. An older model in the folder stays.
     """
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-
-    def beside(file: str) -> Path:
-        return folder / f"{file}.{os.getpid()}.tmp"
-
-    try:
-        files = [MODEL_FILE]
+    values = {
+        "format": "elmo",
+        "version": FORMAT_VERSION,
+        "model": config_to_dict(checkpoint.bilm.config),
+    }
+    with replaced_together(Path(folder), CONFIG_FILE, ALL_FILES[1:]) as beside:
+        beside(CONFIG_FILE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
         _save_tensors(checkpoint.bilm.state_dict(), beside(MODEL_FILE), dtype)
         if checkpoint.vocabulary is not None:
-            files.append(VOCABULARY_FILE)
             checkpoint.vocabulary.write(beside(VOCABULARY_FILE))
         if checkpoint.softmax is not None:
-            files.append(SOFTMAX_FILE)
             of_words = checkpoint.softmax.state_dict()
             if softmax_dtype == torch.int8:
                 of_words["weight"], of_words["scale"] = _quantised(of_words["weight"])
             _save_tensors(of_words, beside(SOFTMAX_FILE), softmax_dtype or dtype)
         if checkpoint.mixes:
-            files.append(MIXES_FILE)
-            _save_tensors(_mix_tensors(checkpoint.mixes), beside(MIXES_FILE), torch.float32)
-        values = {
-            "format": "elmo",
-            "version": FORMAT_VERSION,
-            "model": config_to_dict(checkpoint.bilm.config),
-        }
-        beside(CONFIG_FILE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-        for file in files:  # safetensors lets nobody else read them; the user's umask may
-            shutil.copymode(beside(CONFIG_FILE), beside(file))
-        # Everything is written; what follows takes an instant.
-        for file in ALL_FILES:
-            (folder / file).unlink(missing_ok=True)
-        for file in (*files, CONFIG_FILE):
-            os.replace(beside(file), folder / file)
-    finally:
-        for file in ALL_FILES:
-            beside(file).unlink(missing_ok=True)
+            learned = [mix.weights.requires_grad for mix in checkpoint.mixes]
+            about = {LEARNED: json.dumps(learned)}
+            save_file(_mix_tensors(checkpoint.mixes), beside(MIXES_FILE), about)
+        for file in (MODEL_FILE, SOFTMAX_FILE, MIXES_FILE):
+            if beside(file).exists():  # safetensors lets nobody else read them; the umask may
+                shutil.copymode(beside(CONFIG_FILE), beside(file))
 
 
 def load_folder(folder: str | Path, *, softmax: bool = True) -> Checkpoint:
@@ -114,9 +105,14 @@ def load_folder(folder: str | Path, *, softmax: bool = True) -> Checkpoint:
 
     Raises:
         FileNotFoundError: If a file that belongs to the model is missing.
-        ValueError: If a file is damaged, of another architecture, or holds a NaN.
+        ValueError: If a file is damaged, of another architecture, or holds a NaN, or the folder
+            got another model meanwhile.
     """
-    folder = Path(folder)
+    with not_replaced(Path(folder) / CONFIG_FILE):
+        return _load_folder(Path(folder), softmax=softmax)
+
+
+def _load_folder(folder: Path, *, softmax: bool) -> Checkpoint:
     where = folder / CONFIG_FILE
     values = read_json(where)
     if values.get("format") != "elmo" or "model" not in values:
@@ -144,8 +140,8 @@ def load_folder(folder: str | Path, *, softmax: bool = True) -> Checkpoint:
 
 def _mix_tensors(mixes: Sequence[ScalarMix]) -> dict[str, Tensor]:
     return {
-        "weights": torch.stack([mix.weights for mix in mixes]),
-        "gamma": torch.stack([mix.gamma for mix in mixes]),
+        "weights": torch.stack([mix.weights.detach().float().cpu() for mix in mixes]),
+        "gamma": torch.stack([mix.gamma.detach().float().cpu() for mix in mixes]),
         "layer_norm": torch.tensor([float(mix.layer_norm) for mix in mixes]),
     }
 
@@ -154,31 +150,63 @@ def _load_mixes(path: Path, n_layers: int) -> list[ScalarMix]:
     if not path.exists():
         return []
     tensors = _read_tensors(path)
-    n_mixes = len(tensors.get("gamma", ()))
-    for name, shape in (("weights", (n_mixes, n_layers)), ("layer_norm", (n_mixes,))):
+    n_mixes = tensors["gamma"].numel() if "gamma" in tensors else 0
+    shapes = {"gamma": (n_mixes,), "weights": (n_mixes, n_layers), "layer_norm": (n_mixes,)}
+    for name, shape in shapes.items():
         if name not in tensors or tensors[name].shape != shape:
             raise ValueError(
                 f"{path}: {name} of shape {shape} is wanted for {n_mixes} mixes of {n_layers} "
                 "layers, but is absent or of another shape"
             )
+        if bool(torch.isnan(tensors[name]).any()):
+            raise ValueError(f"{path}: {name} holds a NaN: the file is damaged")
+    columns = [tensors[name].tolist() for name in ("weights", "gamma", "layer_norm")]
     return [
-        ScalarMix(n_layers, weights=weights, gamma=gamma, layer_norm=bool(layer_norm))
-        for weights, gamma, layer_norm in zip(
-            *(tensors[name].tolist() for name in ("weights", "gamma", "layer_norm")), strict=True
+        ScalarMix(
+            n_layers, weights=weights, gamma=gamma, layer_norm=bool(layer_norm), learned=learned
+        )
+        for weights, gamma, layer_norm, learned in zip(
+            *columns, _learned(path, n_mixes), strict=True
         )
     ]
+
+
+def _learned(path: Path, n_mixes: int) -> list[bool]:
+    """Which mixes training changes: all of them in a file that does not say."""
+    with safe_open(path, framework="pt") as file:
+        said = (file.metadata() or {}).get(LEARNED)
+    if said is None:
+        return [True] * n_mixes
+    try:
+        learned = json.loads(said)
+    except json.JSONDecodeError:
+        learned = None
+    if not isinstance(learned, list) or [type(value) for value in learned] != [bool] * n_mixes:
+        raise ValueError(
+            f"{path}: {LEARNED} is {said!r}, but expected a JSON list of {n_mixes} times true or "
+            "false"
+        )
+    return learned
 
 
 def _save_tensors(tensors: Mapping[str, Tensor], path: Path, dtype: torch.dtype) -> None:
     if dtype == torch.int8:
         dtype = torch.float32  # of whatever is not quantised
-    tensors = {
+    stored = {
         name: value.detach()
         .to("cpu", value.dtype if value.dtype == torch.int8 else dtype)
         .contiguous()
         for name, value in tensors.items()
     }
-    save_file(tensors, path)
+    for name, value in stored.items():
+        if not bool(torch.isfinite(value).all()):
+            if bool(torch.isfinite(tensors[name]).all()):
+                raise ValueError(
+                    f"{name} has numbers up to {tensors[name].abs().max():g}, but {dtype} ends at "
+                    f"{torch.finfo(dtype).max:g}: save it as float32"
+                )
+            raise ValueError(f"{name} holds a NaN or an infinity: such a model is not saved")
+    save_file(stored, path)
 
 
 def _load_tensors(module: nn.Module, path: Path) -> None:

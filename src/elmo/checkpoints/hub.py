@@ -2,8 +2,12 @@
 
 import logging
 import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from json import JSONDecodeError
 from pathlib import Path
+from typing import Any
 
 from elmo.checkpoints.download import offline_because
 from elmo.checkpoints.folder import (
@@ -45,6 +49,7 @@ def download_repository(
     revision: str | None = None,
     cache_dir: Path | str | None = None,
     offline: bool | None = None,
+    progress: Callable[[int, int | None], None] | None = None,
 ) -> Path:
     """The folder with a repository's model, downloaded if it is not in the Hub's cache yet.
 
@@ -55,6 +60,9 @@ def download_repository(
         revision: A branch, tag or commit; None for the main branch.
         cache_dir: Instead of the Hub's own cache folder.
         offline: Never use the network. Default: whether ELMO_OFFLINE or HF_HUB_OFFLINE says so.
+        progress: Called with the bytes there so far and in all, of the files begun so far. The
+            calls come from several threads, one at a time. None comes where all is in the cache, or
+            the Hub's client (before 1.1) does not tell.
 
     Raises:
         FileNotFoundError: If the repository does not exist, holds no model, or is not in the cache
@@ -70,16 +78,17 @@ def download_repository(
 
     because = offline_because(offline)
     try:
-        folder = Path(
-            snapshot_download(
+        with _no_bars():
+            found = snapshot_download(
                 repository,
                 revision=revision,
                 cache_dir=cache_dir,
                 endpoint=os.environ.get("HF_ENDPOINT"),
                 local_files_only=because is not None,
                 allow_patterns=[*FILES, *OFFICIAL_FILES],
+                tqdm_class=_byte_counter(progress),
             )
-        )
+        folder = Path(found)
     except (RepositoryNotFoundError, RevisionNotFoundError):
         what = f"{repository} at {revision}" if revision else repository
         raise FileNotFoundError(
@@ -141,9 +150,10 @@ def upload_folder(
         if not (folder / CARD_FILE).is_file():
             card = CARD.format(name=name).encode()
             operations.append(CommitOperationAdd(CARD_FILE, card))
-        commit = api.create_commit(
-            name, operations, commit_message=message or "Upload an ELMo model"
-        )
+        with _no_bars():
+            commit = api.create_commit(
+                name, operations, commit_message=message or "Upload an ELMo model"
+            )
     except Exception as error:
         if not _is_of_network(error):
             raise
@@ -154,6 +164,50 @@ def upload_folder(
             f"could not upload to {repository}{hint if refused else ''}: {_line(error)}"
         ) from None
     return commit.commit_url
+
+
+def _byte_counter(progress: Callable[[int, int | None], None] | None) -> Any:
+    """What the Hub's client takes for its bars: nothing is drawn, but `progress` called."""
+    from huggingface_hub.utils.tqdm import tqdm
+
+    lock = threading.Lock()
+
+    class ByteCounter(tqdm):
+        def __init__(self, *args: Any, **settings: Any) -> None:
+            # There are bars of bytes and of files; that of bytes sent, which may be packed, of
+            # bytes on disk, and in older clients one for both.
+            name = str(settings.get("name"))
+            self._counts = settings.get("unit") == "B" and not name.endswith(".transfer")
+            super().__init__(*args, **{**settings, "disable": True})
+
+        def update(self, n: int | float | None = 1) -> None:
+            if self._counts and progress is not None:
+                with lock:
+                    self.n += n or 0
+                    progress(int(self.n), int(self.total) if self.total else None)
+
+    return ByteCounter
+
+
+@contextmanager
+def _no_bars() -> Iterator[None]:
+    """Let the Hub's client draw nothing: only the command line draws."""
+    from huggingface_hub import constants
+    from huggingface_hub.utils.tqdm import (
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
+
+    # A user who set HF_HUB_DISABLE_PROGRESS_BARS has decided, and the client goes by it.
+    if constants.HF_HUB_DISABLE_PROGRESS_BARS is not None or are_progress_bars_disabled():
+        yield
+        return
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        enable_progress_bars()
 
 
 def _has(folder: Path, *patterns: str) -> bool:

@@ -7,9 +7,9 @@ characters in their options and hold 261, training options say 261, and both mea
 
 import dataclasses
 import json
-import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import h5py
@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from elmo.checkpoints.together import not_replaced, replaced_together
 from elmo.config import N_CHARS, BiLMConfig, config_from_options, config_to_options, read_json
 from elmo.model.bilm import BiLM
 from elmo.model.lstm import Lstm
@@ -38,9 +39,15 @@ def load_official(options: str | Path, weights: str | Path) -> BiLM:
 
     Raises:
         FileNotFoundError: If a file is missing.
-        ValueError: If a file is damaged, contradicts itself or the other, or holds a NaN.
+        ValueError: If a file is damaged, contradicts itself or the other, or holds a NaN; or if
+            the options were replaced meanwhile.
     """
     options, weights = Path(options), Path(weights)
+    with not_replaced(options):
+        return _load_official(options, weights).eval()
+
+
+def _load_official(options: Path, weights: Path) -> BiLM:
     config = config_from_options(read_json(options), str(options))
     if not weights.is_file():
         raise FileNotFoundError(f"{weights} does not exist, but {options} needs its weights")
@@ -51,13 +58,15 @@ def load_official(options: str | Path, weights: str | Path) -> BiLM:
             f"{weights} is not a whole HDF5 file: download it again ({_one_line(error)})"
         ) from None
     with file:
-        config = _with_projections(config, file)
+        with _damage_named(weights):
+            config = _with_projections(config, file)
         bilm = BiLM(config)
         expected = dict(_views(bilm))
-        _refuse_other_layers(file, expected, f"{weights} and {options}")
-        for name, views in expected.items():
-            _load(file, name, views, weights)
-    return bilm.eval()
+        with _damage_named(weights):
+            _refuse_other_layers(file, expected, f"{weights} and {options}")
+            for name, views in expected.items():
+                _load(file, name, views, weights)
+    return bilm
 
 
 def load_official_folder(folder: Path) -> BiLM:
@@ -86,7 +95,12 @@ def load_official_folder(folder: Path) -> BiLM:
 
 
 def save_official(bilm: BiLM, folder: str | Path) -> None:
-    """Write `options.json` and `weights.hdf5` that bilm-tf and AllenNLP read; beside, then renamed.
+    """Write `options.json` and `weights.hdf5` that bilm-tf and AllenNLP read.
+
+    Both are written beside and then renamed. While they are, and after a process was killed at that
+    moment, the folder has no `options.json`: never those of one model with the weights of another.
+    What remains: another program that had read the older options before, and opens the weights
+    after, mixes them; `load_official` refuses what it read so.
 
     Raises:
         ValueError: If the originals have no words for this architecture.
@@ -99,17 +113,13 @@ def save_official(bilm: BiLM, folder: str | Path) -> None:
             "the original projects exactly where sizes differ; this model does otherwise, so that "
             "its official form would be read wrongly"
         )
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    beside = folder / f"{WEIGHTS_FILE}.{os.getpid()}.tmp"
-    with h5py.File(beside, "w") as file:
-        for name, views in _views(bilm):
-            value = torch.cat([view.detach().float().cpu() for view in views])
-            file.create_dataset(name, data=np.ascontiguousarray(value.numpy()))
-    os.replace(beside, folder / WEIGHTS_FILE)
-    beside = folder / f"{OPTIONS_FILE}.{os.getpid()}.tmp"
-    beside.write_text(json.dumps(config_to_options(config), indent=2) + "\n", encoding="utf-8")
-    os.replace(beside, folder / OPTIONS_FILE)
+    with replaced_together(Path(folder), OPTIONS_FILE, (WEIGHTS_FILE,)) as beside:
+        with h5py.File(beside(WEIGHTS_FILE), "w") as file:
+            for name, views in _views(bilm):
+                value = torch.cat([view.detach().float().cpu() for view in views])
+                file.create_dataset(name, data=np.ascontiguousarray(value.numpy()))
+        text = json.dumps(config_to_options(config), indent=2) + "\n"
+        beside(OPTIONS_FILE).write_text(text, encoding="utf-8")
 
 
 def _views(bilm: BiLM) -> Iterator[tuple[str, list[Tensor]]]:
@@ -157,21 +167,21 @@ def _with_projections(config: BiLMConfig, file: h5py.File) -> BiLMConfig:
 
 def _load(file: h5py.File, name: str, views: list[Tensor], path: Path) -> None:
     wanted = (sum(len(view) for view in views), *views[0].shape[1:])
-    if not isinstance(file.get(name), h5py.Dataset):
+    dataset = file.get(name)
+    if not isinstance(dataset, h5py.Dataset):
         raise ValueError(
             f"{path} has no dataset {name}, but its options ask for one of shape {wanted}"
         )
+    # A file may hold a row for "no token" too.
+    extra = int(name == "char_embed" and dataset.shape == (N_CHARS, *wanted[1:]))
+    if dataset.shape != (wanted[0] + extra, *wanted[1:]):
+        raise ValueError(
+            f"{path}: dataset {name} has shape {dataset.shape}, but the options ask for {wanted}"
+        )
     try:
-        value = torch.from_numpy(np.asarray(file[name], dtype=np.float32))
+        value = torch.from_numpy(np.asarray(dataset, dtype=np.float32))[extra:]
     except (OSError, ValueError, TypeError) as error:
         raise ValueError(f"{path}: dataset {name} cannot be read ({_one_line(error)})") from None
-    if name == "char_embed" and value.shape == (N_CHARS, *wanted[1:]):
-        value = value[1:]  # a file that holds a row for "no token" too
-    if value.shape != wanted:
-        raise ValueError(
-            f"{path}: dataset {name} has shape {tuple(value.shape)}, but the options ask for "
-            f"{wanted}"
-        )
     if not bool(torch.isfinite(value).all()):
         raise ValueError(f"{path}: dataset {name} holds a NaN or an infinity: the file is damaged")
     with torch.no_grad():
@@ -190,6 +200,17 @@ def _refuse_other_layers(file: h5py.File, expected: dict[str, list[Tensor]], whe
             f"{f' and {len(others) - 1} more' if len(others) > 1 else ''}, of which the options "
             "know nothing"
         )
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    """Say of which file it is that h5py cannot make sense."""
+    try:
+        yield
+    except (OSError, RuntimeError, KeyError, TypeError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{path} is damaged: download or export it again ({_one_line(error)})"
+        ) from None
 
 
 def _hdf5_files(folder: Path) -> list[Path]:

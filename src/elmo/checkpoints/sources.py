@@ -89,7 +89,9 @@ def locate(
             f"{folder} is a file, but a model is a folder; give the folder that the file is in"
         )
     if isinstance(source, str) and re.fullmatch(r"\w[\w.-]*/[\w.-]+", source):
-        return hub.download_repository(source, cache_dir=cache_dir, offline=offline)
+        return hub.download_repository(
+            source, cache_dir=cache_dir, offline=offline, progress=progress
+        )
     if isinstance(source, Path) or "/" in source or "\\" in source:
         raise FileNotFoundError(f"there is no folder {folder}: {_wanted()}")
     names = [DEFAULT_MODEL, *RELEASED]

@@ -31,7 +31,7 @@ Url = Annotated[
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
 DEFAULT_MODEL = "default"
-DTYPES = ("float32", "bfloat16", "float16", "float64")
+DTYPES = ("float32", "bfloat16", "float16", "float64", "int8")
 
 
 def load_elmo(

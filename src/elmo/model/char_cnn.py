@@ -53,14 +53,14 @@ class CharCnn(nn.Module):
         Args:
             char_ids: As `elmo.text.char_ids` makes them, `max_chars` per token.
         """
-        x = self.embedding(self._without_idle_padding(char_ids))  # (tokens, chars, char_dim)
+        x = self.embedding(self.without_idle_padding(char_ids))  # (tokens, chars, char_dim)
         x = x.transpose(1, 2)  # (tokens, char_dim, chars)
         # Both activations are monotone: pooling before them gives the same and leaves less to do.
         pooled = [convolution(x).amax(dim=-1) for convolution in self.convolutions]
         x = self.activation(torch.cat(pooled, dim=-1))  # (tokens, filters)
         return self.projection(self.highway(x))  # (tokens, dim)
 
-    def _without_idle_padding(
+    def without_idle_padding(
         self, char_ids: Int[Tensor, "tokens chars"]
     ) -> Int[Tensor, "tokens fewer_chars"]:
         """Cut trailing padding that no filter needs.

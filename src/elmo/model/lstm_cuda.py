@@ -25,10 +25,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from elmo.config import LstmConfig
-from elmo.model.bilm import BiLM, BiLMState
+from elmo.model.bilm import BiLM, BiLMOutput, BiLMState, check_rows
 from elmo.model.cell import cell_step, fused_cells
 from elmo.model.cuda_graph import capture, new_pool
 from elmo.model.lstm import Lstm
+from elmo.model.weight_changes import WeightChanges
 
 logger = logging.getLogger(__name__)
 
@@ -48,11 +49,11 @@ class LayerWeights(NamedTuple):
 
 
 class CudaReader:
-    """Reads batches with the LSTM layers of a biLM; the numbers are those of `BiLM.read`.
+    """Reads batches with the LSTM layers of a biLM; not for training.
 
-    Weights that change are noticed if PyTorch notices (`requires_grad`, or a version or place in
-    memory that is new), not if they are written through `.data`. Any thread and stream may read;
-    one at a time does. On tensors outside a GPU it computes the same without graphs.
+    It can stand for a `PackedBiLM`: weights are stacked when they are first needed, and again after
+    they have changed. Any thread and stream may read; one at a time does. On tensors outside a GPU
+    it computes the same without graphs.
 
     Args:
         bilm: Whose layers; its weights may be moved and changed later.
@@ -62,14 +63,14 @@ class CudaReader:
     def __init__(self, bilm: BiLM, *, graphs: bool = True) -> None:
         self.bilm = bilm
         self.graphs = graphs
+        self.changes = WeightChanges(bilm.forward_lm, bilm.backward_lm)
         self._lock = Lock()
         self._weights: list[LayerWeights] = []
-        self._stacked: tuple[object, ...] = ()
+        self._made_at = 0
         # Shapes seen, with what replays them if they were seen twice.
         self._shapes: OrderedDict[tuple[int, int], Callable[[], None] | None] = OrderedDict()
         self._room = (0, 0)
         self._idle: torch.cuda.Event | None = None
-        self._stack()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _copied, (self.bilm, self.graphs)  # graphs are no part of a copy
@@ -78,20 +79,13 @@ class CudaReader:
     @torch.no_grad()
     def read(
         self,
-        tokens: Float[Tensor, "batch tokens dim"],
+        tokens: Float[Tensor, "batch tokens token_dim"],
         mask: Bool[Tensor, "batch tokens"],
-        state: BiLMState,
-    ) -> tuple[Float[Tensor, "layers batch tokens 2*dim"], BiLMState]:
-        """Layers and state of a padded batch; not for training.
-
-        Args:
-            tokens: Vectors of the character CNN, zero outside the mask.
-            mask: True where a token is: from the first position of each row without a gap.
-            state: To start from.
-
-        Returns:
-            All layers, zero outside the mask, and the state as each row's last token left it.
-        """
+        state: BiLMState | None = None,
+    ) -> BiLMOutput:
+        """As `BiLM.read` in evaluation mode."""
+        state = check_rows(self.bilm, mask, state)
+        tokens = tokens * mask.unsqueeze(-1)
         with self._lock, torch.cuda.device_of(tokens):
             if self._idle is not None:  # the last reading may have been on another stream
                 torch.cuda.current_stream().wait_event(self._idle)
@@ -104,7 +98,7 @@ class CudaReader:
                 _read(self._weights, self.bilm.config.lstm, tokens, mask, last, layers)
             if self._idle is not None:
                 self._idle.record()
-            return layers, BiLMState(last.h, last.c.to(state.c.dtype))
+            return BiLMOutput(layers, mask, BiLMState(last.h, last.c.to(state.c.dtype)))
 
     def _records(self, tokens: Tensor) -> bool:
         return tokens.is_cuda
@@ -177,31 +171,24 @@ class CudaReader:
         )
 
     def _stack(self) -> None:
-        """Stack the weights of both directions, where they are not as they were."""
+        """Stack the weights of both directions, if they are not as they were."""
+        if self._made_at == (now := self.changes.count()):
+            return
         pairs: list[tuple[Any, Any]] = list(
             zip(self.bilm.forward_lm, self.bilm.backward_lm, strict=True)
         )
-        parameters = [p for pair in pairs for lstm in pair for p in lstm.parameters()]
-        # An optimiser may change weights behind autograd's back: those that learn are not trusted.
-        learning = any(p.requires_grad for p in parameters)
-        found = tuple(
-            (p.data_ptr(), p.dtype, p.device, 0 if p.is_inference() else p._version)
-            for p in parameters
-        )
-        if found == self._stacked and not learning:
-            return
         weights = [_stacked(*pair) for pair in pairs]
         like, old = weights[0].bias, self._weights[0].bias if self._weights else None
         if old is not None and (old.dtype, old.device) == (like.dtype, like.device):
             # Into the same memory: graphs stay true.
-            for before, now in zip(self._weights, weights, strict=True):
-                for target, source in zip(before, now, strict=True):
+            for before, after in zip(self._weights, weights, strict=True):
+                for target, source in zip(before, after, strict=True):
                     if target is not None and source is not None:
                         target.copy_(source)
         else:
             self._weights, self._room = weights, (0, 0)
             self._idle = torch.cuda.Event() if like.is_cuda else None
-        self._stacked = found
+        self._made_at = now
 
 
 def _copied(bilm: BiLM, graphs: bool) -> CudaReader:

@@ -1,7 +1,7 @@
 """An LSTM layer for inference, without padding.
 
 As `lstm`, but each step takes only the rows that still have a token, and the input half of the
-gates is one large product.
+gates is one large product. `lstm_fused` is faster where a step has many rows.
 Rows are sorted by length, longest first, and tokens stand in the order of time: all first tokens,
 all second tokens of the rows that have one, and so on. Axes: packed (all tokens), dim.
 """
@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from elmo.model.lstm import LayerState, Lstm
+from elmo.model.product import PlainProduct, Product
 
 GATE_BYTES = 2**26
 """Memory for the gates of one stretch of time; a long sentence is read in several."""
@@ -37,42 +38,63 @@ def packed_order(
     return rows * n_tokens + steps, mirrored, [n for n in batch_sizes.tolist() if n]
 
 
-def read_packed(
-    lstm: Lstm, x: Float[Tensor, "packed dim"], batch_sizes: Sequence[int], state: LayerState
-) -> tuple[Float[Tensor, "packed dim"], LayerState]:
-    """Read packed tokens; the numbers are those of `Lstm.forward`. Not for training: in place.
+class PackedLstm:
+    """Reads packed tokens with a layer's weights; not for training.
 
     Args:
-        lstm: The layer.
-        x: Packed tokens.
-        batch_sizes: Rows at each step, never growing.
-        state: Of every row; rows without tokens keep theirs.
+        lstm: The layer. Its weights must not change afterwards.
+        form: How matrices are multiplied.
     """
-    config = lstm.config
-    bias, state_weight = lstm.full_bias, lstm.state_weight.T
-    h, c = state.h.clone(), state.c.clone()
-    outputs = torch.empty(len(x), config.dim, dtype=x.dtype, device=x.device)
-    stretch = max(1, GATE_BYTES // (len(bias) * x.element_size()))
-    done, step = 0, 0
-    while step < len(batch_sizes):
-        last, n_rows = step, 0
-        while last < len(batch_sizes) and (n_rows == 0 or n_rows + batch_sizes[last] <= stretch):
-            n_rows += batch_sizes[last]
-            last += 1
-        gates = torch.addmm(bias, x[done : done + n_rows], lstm.input_weight.T)
-        for batch_gates in gates.split(list(batch_sizes[step:last])):
-            n = len(batch_gates)
-            i, g, f, o = batch_gates.addmm_(h[:n], state_weight).chunk(4, dim=-1)
-            cell = c[:n].mul_(f.sigmoid_()).add_(i.sigmoid_().mul_(g.tanh_()))
-            if config.cell_clip is not None:
-                cell.clamp_(-config.cell_clip, config.cell_clip)
-            out = o.sigmoid_().mul_(torch.tanh(cell))
-            if lstm.projection_weight is not None:
-                out = out @ lstm.projection_weight.T
-                if config.projection_clip is not None:
-                    out.clamp_(-config.projection_clip, config.projection_clip)
-            h[:n] = out
-            outputs[done : done + n] = out
-            done += n
-        step = last
-    return outputs, LayerState(h, c)
+
+    def __init__(self, lstm: Lstm, form: type[Product] = PlainProduct) -> None:
+        self.config = lstm.config
+        self.inputs = form(lstm.input_weight, lstm.full_bias)
+        self.states = form(lstm.state_weight)
+        projection = lstm.projection_weight
+        self.projection = None if projection is None else form(projection)
+
+    def read(
+        self, x: Float[Tensor, "packed dim"], batch_sizes: Sequence[int], state: LayerState
+    ) -> tuple[Float[Tensor, "packed dim"], LayerState]:
+        """Read packed tokens; the numbers are those of `Lstm.forward`.
+
+        Args:
+            x: Packed tokens.
+            batch_sizes: Rows at each step, never growing.
+            state: Of every row; rows without tokens keep theirs.
+        """
+        config, hidden = self.config, self.config.hidden_dim
+        h, c = state.h.clone(), state.c.clone()
+        outputs = torch.empty(len(x), config.dim, dtype=x.dtype, device=x.device)
+        stretch = max(1, GATE_BYTES // (4 * hidden * x.element_size()))
+        done, step = 0, 0
+        while step < len(batch_sizes):
+            last, n_rows = step, 0
+            while last < len(batch_sizes) and (
+                n_rows == 0 or n_rows + batch_sizes[last] <= stretch
+            ):
+                n_rows += batch_sizes[last]
+                last += 1
+            gates = self.inputs(x[done : done + n_rows])
+            for of_step in gates.split(list(batch_sizes[step:last])):
+                n = len(of_step)
+                i, g, f_o = self.states.plus(h[:n], of_step).split((hidden, hidden, 2 * hidden), 1)
+                f, o = f_o.sigmoid_().chunk(2, dim=1)
+                out = new_cell(i.sigmoid_(), g.tanh_(), f, c[:n], config.cell_clip).mul_(o)
+                if self.projection is not None:
+                    out = self.projection(out)
+                    if config.projection_clip is not None:
+                        out.clamp_(-config.projection_clip, config.projection_clip)
+                h[:n] = out
+                outputs[done : done + n] = out
+                done += n
+            step = last
+        return outputs, LayerState(h, c)
+
+
+def new_cell(i: Tensor, g: Tensor, f: Tensor, c: Tensor, cell_clip: float | None) -> Tensor:
+    """Make `c` the new cell, in place, and `g` its tanh, which is given back."""
+    c.mul_(f).addcmul_(i, g)
+    if cell_clip is not None:
+        c.clamp_(-cell_clip, cell_clip)
+    return torch.tanh(c, out=g)

@@ -5,6 +5,7 @@ vocabulary are all `<UNK>` as targets, but are still read by their own character
 """
 
 import glob
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 
-from elmo.text import BEGIN_SENTENCE, END_SENTENCE, Errors, Vocabulary, read_lines
+from elmo.text import BEGIN_SENTENCE, END_SENTENCE, Errors, Vocabulary, check_tokens, read_lines
 
 BEGIN_TYPE, END_TYPE = 0, 1
 
@@ -49,16 +50,23 @@ class Corpus:
 def find_files(patterns: Iterable[str]) -> list[Path]:
     """Files that match paths or shell patterns, each once, sorted within a pattern.
 
+    A file that is called like a pattern is that file. Several names of one file count once.
+
     Raises:
         FileNotFoundError: If a pattern matches nothing.
     """
-    files: dict[Path, None] = {}
+    files: dict[str, Path] = {}
     for pattern in patterns:
-        found = sorted(glob.glob(str(pattern), recursive=True))
+        found = (
+            [pattern]
+            if os.path.exists(pattern)
+            else sorted(glob.glob(str(pattern), recursive=True))
+        )
         if not found:
             raise FileNotFoundError(f"no file matches {pattern}")
-        files.update(dict.fromkeys(map(Path, found)))
-    return list(files)
+        for name in found:
+            files.setdefault(os.path.realpath(name), Path(name))
+    return list(files.values())
 
 
 def read_sentences(files: Iterable[Path], errors: Errors = "strict") -> Iterator[list[str]]:
@@ -79,17 +87,21 @@ def build_corpus(
     """Number the tokens of a corpus.
 
     Args:
-        sentences: Tokenized sentences; read once, streaming.
+        sentences: Tokenized sentences; read once, streaming. Those without tokens are left out.
         vocabulary: The words of the softmax; None builds them from the corpus.
         max_words: Size of a vocabulary that is built, specials included.
         min_count: Rarer words are not part of a vocabulary that is built.
 
     Raises:
+        TypeError: If a sentence is a string instead of a sequence of tokens.
         ValueError: If there is no sentence.
     """
     numbers = {BEGIN_SENTENCE: BEGIN_TYPE, END_SENTENCE: END_TYPE}
     parts, lengths, chunk = [], [], []
-    for sentence in sentences:
+    for i, sentence in enumerate(sentences):
+        check_tokens(sentence, i)
+        if not sentence:
+            continue
         lengths.append(len(sentence))
         chunk.extend([numbers.setdefault(token, len(numbers)) for token in sentence])
         if len(chunk) > 1_000_000:

@@ -12,10 +12,14 @@ import numpy as np
 import torch
 
 from elmo.model.bilm import BiLMState
+from elmo.model.softmax import Softmax
 from elmo.pretrain.language_model import LanguageModel
-from elmo.text import Vocabulary, batch_char_ids, length_sorted_batches
+from elmo.reader import Reader
+from elmo.text import Vocabulary, check_tokens, length_sorted_batches
 
 STATES = ("zero", "carry")
+CACHE_TOKENS = 50_000
+"""Tokens whose vectors are remembered while a text is read."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ def perplexity(
     """Perplexity of each direction on tokenized sentences.
 
     Args:
-        model: In evaluation mode.
+        model: The model; nothing is dropped out.
         vocabulary: The words of its softmax.
         sentences: Tokenized; those without tokens are left out.
         state: `zero` reads every sentence on its own; `carry` reads them as one stream, the LSTM
@@ -63,14 +67,22 @@ def perplexity(
         progress: Called with the number of sentences done since the last call.
 
     Raises:
-        ValueError: If there is no token, or the state is another word.
+        TypeError: If a sentence is a string instead of a sequence of tokens.
+        ValueError: If there is no token, the state is another word, or the vocabulary is not that
+            of the softmax.
     """
     if state not in STATES:
         raise ValueError(f"state is {state!r}, but expected one of {STATES}")
+    if len(vocabulary) != len(model.softmax.bias):
+        raise ValueError(
+            f"the vocabulary has {len(vocabulary):,} words, but the softmax predicts "
+            f"{len(model.softmax.bias):,}: give the vocabulary that the model learned"
+        )
     sums, n_tokens, n_unknown, n_sentences = np.zeros(2), 0, 0, 0
     carried: BiLMState | None = None
+    reader = Reader(model.bilm, CACHE_TOKENS)
     for batch in _batches(sentences, 1 if state == "carry" else 512, batch_tokens):
-        losses, after = _losses(model, vocabulary, batch, carried)
+        losses, after = _losses(model.softmax, reader, vocabulary, batch, carried)
         carried = after if state == "carry" else None
         sums += losses
         n_sentences += len(batch)
@@ -92,7 +104,8 @@ def _batches(
             yield [waiting[i] for i in batch]
 
     waiting: list[Sequence[str]] = []
-    for sentence in sentences:
+    for i, sentence in enumerate(sentences):
+        check_tokens(sentence, i)
         if sentence:
             waiting.append(sentence)
         if len(waiting) == n_together:
@@ -103,7 +116,8 @@ def _batches(
 
 @torch.inference_mode()
 def _losses(
-    model: LanguageModel,
+    softmax: Softmax,
+    reader: Reader,
     vocabulary: Vocabulary,
     batch: Sequence[Sequence[str]],
     carried: BiLMState | None,
@@ -114,26 +128,21 @@ def _losses(
     position but the first; where states are carried, what it read last is not carried on, as in
     training: `</S>` is predicted but never an input.
     """
-    device = model.softmax.bias.device
-    max_chars = model.bilm.config.char_cnn.max_chars
-    char_ids = torch.from_numpy(batch_char_ids(batch, max_chars)).to(device)
-    words = torch.full(char_ids.shape[:2], -1, device=device)
+    tokens, mask = reader.batch([list(sentence) for sentence in batch])
+    device = mask.device
+    words = torch.full(mask.shape, -1, device=device)
     for row, sentence in enumerate(batch):
         ids = [vocabulary.begin, *map(vocabulary.id, sentence), vocabulary.end]
         words[row, : len(ids)] = torch.tensor(ids)
-    mask = words >= 0
-    vectors = model.bilm.char_cnn(char_ids[mask])
-    tokens = vectors.new_zeros(*mask.shape, vectors.shape[-1])
-    tokens[mask] = vectors
     lengths = mask.sum(dim=1)
     n = mask.shape[1] - 1
     inner = torch.arange(n, device=device) < (lengths - 1).unsqueeze(1)
-    half = vectors.shape[-1]
+    half = tokens.shape[-1]
     # Each direction reads without the boundary at its end, so that its state ends where it should.
-    left = model.bilm.read(tokens[:, :n] * inner.unsqueeze(-1), inner, carried)
-    right = model.bilm.read(tokens[:, 1:] * inner.unsqueeze(-1), inner, carried)
-    forward_loss = model.softmax.full_loss(left.layers[-1][inner][:, :half], words[:, 1:][inner])
-    backward_loss = model.softmax.full_loss(right.layers[-1][inner][:, half:], words[:, :n][inner])
+    left = reader.bilm.read(tokens[:, :n], inner, carried)
+    right = reader.bilm.read(tokens[:, 1:], inner, carried)
+    forward_loss = softmax.full_loss(left.layers[-1][inner][:, :half], words[:, 1:][inner])
+    backward_loss = softmax.full_loss(right.layers[-1][inner][:, half:], words[:, :n][inner])
     after = BiLMState(
         *(
             torch.stack([of_left[0], of_right[1]])

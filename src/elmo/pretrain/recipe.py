@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from elmo.config import BiLMConfig, config_from_dict
+from elmo.config import BiLMConfig, check_positive, config_from_dict
+from elmo.text import SPECIALS
 from elmo.training import OptimiserConfig
 
 DTYPES = ("float32", "bfloat16")
@@ -30,6 +31,16 @@ class CorpusConfig:
     vocabulary: str | None = None
     max_words: int | None = 50_000
     min_count: int = 2
+
+    def __post_init__(self) -> None:
+        if not self.train:
+            raise ValueError("train is empty: give files of text to learn from")
+        if self.max_words is not None and self.max_words <= len(SPECIALS):
+            raise ValueError(
+                f"max_words is {self.max_words}, but the specials alone are {len(SPECIALS)}"
+            )
+        if self.min_count < 1:
+            raise ValueError(f"min_count is {self.min_count}, but must be at least 1")
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,7 @@ class TrainingConfig:
                 raise ValueError(f"{name} is {getattr(self, name)}, but must be at least 1")
         if self.n_negatives < 0:
             raise ValueError(f"n_negatives is {self.n_negatives}: give 0 for the full softmax")
+        check_positive(self, "n_epochs", "minutes")
 
 
 @dataclass(frozen=True)
@@ -85,6 +97,13 @@ class LogConfig:
     save_minutes: float = 10.0
     heldout_sentences: int = 2000
     tensorboard: bool = True
+
+    def __post_init__(self) -> None:
+        if self.every_steps < 1:
+            raise ValueError(f"every_steps is {self.every_steps}, but must be at least 1")
+        check_positive(self, "save_minutes")
+        if self.heldout_sentences < 0:
+            raise ValueError(f"heldout_sentences is {self.heldout_sentences}, but counts sentences")
 
 
 @dataclass(frozen=True)
@@ -110,6 +129,12 @@ class PretrainRecipe:
     log: LogConfig = field(default_factory=LogConfig)
     seed: int = 1
     task: str = "pretrain"
+
+    def __post_init__(self) -> None:
+        if not self.output.strip():
+            raise ValueError(f"output is {self.output!r}, but a folder is wanted")
+        if self.seed < 0:
+            raise ValueError(f"seed is {self.seed}, but must be at least 0")
 
 
 def read_recipe(path: str | Path, overrides: Iterable[str] = ()) -> PretrainRecipe:
@@ -149,13 +174,15 @@ def _override(values: dict[str, Any], override: str) -> None:
     if not equals or not key.strip():
         raise ValueError(f'"{override}" is no override: expected key=value, as training.n_rows=64')
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
+        read = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
-        value = text.strip()
+        read = {"value": text.strip()}
+    if len(read) > 1:
+        raise ValueError(f"{override!r} holds more than one setting: give each one by itself")
     *tables, name = key.strip().split(".")
     table = values
     for part in tables:
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
             raise ValueError(f'"{override}": {part} is a setting, not a table of settings')
-    table[name] = value
+    table[name] = read["value"]

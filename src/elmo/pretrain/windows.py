@@ -35,9 +35,14 @@ def windows(corpus: Corpus, order: Iterable[int], *, n_rows: int, n_steps: int) 
     When the sentences are used up, the window that could not be filled is left out, with what
     stood in it: fewer than `n_rows` sentences and a window.
 
+    Raises:
+        ValueError: If a window would have no row or no step.
+
     Source:
         `_get_batch` in `allenai/bilm-tf`.
     """
+    if n_rows < 1 or n_steps < 1:
+        raise ValueError(f"a window of {n_rows} rows and {n_steps} steps holds nothing")
     sentences = iter(order)
     streams = [np.empty(0, dtype=np.int64)] * n_rows
     done = [0] * n_rows
