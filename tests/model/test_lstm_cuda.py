@@ -153,12 +153,13 @@ def test_what_is_read_in_inference_mode_can_be_read_again_outside_it(replayed):
         assert not any(part.is_inference() for part in (layers, *state))
 
 
-def test_a_batch_without_rows_or_tokens_gives_none():
+@pytest.mark.parametrize(("n_rows", "n_steps"), [(2, 3), (2, 0), (0, 3), (0, 0)])
+def test_a_batch_without_rows_or_tokens_gives_none(replayed, n_rows, n_steps):
     reader = CudaReader(random_bilm().double().requires_grad_(False))
-    state = random_state(TINY, 2)
-    empty = torch.zeros(2, 3, dtype=torch.bool)
-    layers, _, after = reader.read(torch.zeros(2, 3, 6).double(), empty, state)
-    assert layers.shape == (3, 2, 3, 12) and not layers.any()
+    state = random_state(TINY, n_rows)
+    empty = torch.zeros(n_rows, n_steps, dtype=torch.bool)
+    layers, _, after = reader.read(torch.zeros(n_rows, n_steps, 6).double(), empty, state)
+    assert layers.shape == (3, n_rows, n_steps, 12) and not layers.any()
     assert torch.equal(after.h, state.h) and torch.equal(after.c, state.c)
 
 

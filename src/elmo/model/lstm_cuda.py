@@ -86,14 +86,17 @@ class CudaReader:
         """As `BiLM.read` in evaluation mode."""
         state = check_rows(self.bilm, mask, state)
         tokens = tokens * mask.unsqueeze(-1)
+        shape = (self.bilm.config.n_layers, *mask.shape, 2 * tokens.shape[-1])
+        if not mask.numel():
+            return BiLMOutput(tokens.new_zeros(shape), mask, BiLMState(*map(torch.clone, state)))
         with self._lock, torch.cuda.device_of(tokens):
             if self._idle is not None:  # the last reading may have been on another stream
                 torch.cuda.current_stream().wait_event(self._idle)
             self._stack()
-            if tokens.numel() and self.graphs and self._records(tokens):
+            if self.graphs and self._records(tokens):
                 layers, last = self._read_recorded(tokens, mask, state)
             else:
-                layers = tokens.new_empty(len(self._weights) + 1, *mask.shape, 2 * tokens.shape[-1])
+                layers = tokens.new_empty(shape)
                 last = BiLMState(state.h.clone(), state.c.to(_cell_dtype(state.c.dtype), copy=True))
                 _read(self._weights, self.bilm.config.lstm, tokens, mask, last, layers)
             if self._idle is not None:
