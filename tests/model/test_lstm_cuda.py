@@ -196,12 +196,6 @@ def test_bfloat16_stays_near_float32_and_cells_do_not_lose_more():
 # On a GPU.
 
 
-def exactly(monkeypatch):
-    """No TF32, which PyTorch lets convolutions have unless told otherwise."""
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-
-
 def wide(projection):
     """A config large enough that a kernel has several programs to a row."""
     lstm = {"hidden_dim": 1100, "dim": 48} if projection else {"hidden_dim": 48, "dim": 48}
@@ -213,8 +207,7 @@ def wide(projection):
 @pytest.mark.gpu
 @pytest.mark.parametrize("graphs", [True, False])
 @pytest.mark.parametrize("projection", [True, False])
-def test_a_gpu_gives_the_numbers_of_the_cpu(monkeypatch, projection, graphs):
-    exactly(monkeypatch)
+def test_a_gpu_gives_the_numbers_of_the_cpu(no_tf32, projection, graphs):
     config = wide(projection)
     bilm = random_bilm(config, scale=1.0).requires_grad_(False)
     on_gpu = CudaReader(copy.deepcopy(bilm).cuda(), graphs=graphs)
@@ -287,8 +280,7 @@ def of_default_model(dtype, device):
 
 
 @pytest.mark.gpu
-def test_the_default_model_says_the_same_on_a_gpu(monkeypatch):
-    exactly(monkeypatch)
+def test_the_default_model_says_the_same_on_a_gpu(no_tf32):
     exact = of_default_model(torch.float32, "cpu")
     ours = of_default_model(torch.float32, "cuda")
     torch.testing.assert_close(ours, exact, atol=2e-5, rtol=0)
@@ -302,8 +294,7 @@ def test_the_default_model_in_bfloat16_points_where_float32_does():
 
 
 @pytest.mark.gpu
-def test_elmo_on_a_gpu_gives_the_vectors_of_the_cpu(monkeypatch):
-    exactly(monkeypatch)
+def test_elmo_on_a_gpu_gives_the_vectors_of_the_cpu(no_tf32):
     ours, wanted = (
         Elmo.from_pretrained(device=device).encode_layers(SENTENCES) for device in ("cuda", "cpu")
     )

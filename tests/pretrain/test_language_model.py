@@ -109,9 +109,7 @@ def test_a_model_on_another_device_makes_nothing_elsewhere(model, corpus, monkey
 @pytest.mark.parametrize("carry", [True, False])
 @pytest.mark.parametrize("sampled", [True, False])
 @pytest.mark.parametrize("graphs", [True, False])
-def test_steps_on_a_gpu_are_those_of_the_cpu(model, corpus, monkeypatch, carry, sampled, graphs):
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+def test_steps_on_a_gpu_are_those_of_the_cpu(model, corpus, no_tf32, carry, sampled, graphs):
     made = list(windows(corpus, range(4), n_rows=2, n_steps=3))
     negatives = Negatives(torch.arange(4), 9) if sampled else None
     on_gpu = copy.deepcopy(model).cuda()
