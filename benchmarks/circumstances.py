@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 
 
-def circumstances(n_threads: int) -> dict[str, str]:
-    """Of a run that happens now, on this machine, in this checkout."""
+def circumstances(n_threads: int, device: torch.device | None = None) -> dict[str, str]:
+    """Of a run that happens now, on this machine (and GPU, if one is given), in this checkout."""
     processor = platform.processor()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -18,8 +18,11 @@ def circumstances(n_threads: int) -> dict[str, str]:
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
     )
+    hardware = f"{processor}, {n_threads} threads"
+    if device is not None and device.type == "cuda":
+        hardware = f"{torch.cuda.get_device_name(device)} (CUDA {torch.version.cuda}); {hardware}"
     return {
-        "hardware": f"{processor}, {n_threads} threads",
+        "hardware": hardware,
         "torch": torch.__version__,
         "commit": commit.stdout.strip(),
         "date": datetime.now(UTC).date().isoformat(),

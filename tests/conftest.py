@@ -3,6 +3,7 @@
 import os
 import random
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -51,6 +52,15 @@ def seeds() -> None:
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def no_tf32() -> Iterator[None]:
+    """Float32 in convolutions on a GPU, where PyTorch computes in TF32 unless told otherwise."""
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    yield
+    torch.backends.cudnn.allow_tf32 = before
 
 
 @pytest.fixture(scope="session")

@@ -132,7 +132,9 @@ def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float
         `tf.clip_by_global_norm`.
     """
     values = [_values(p.grad) for p in parameters if p.grad is not None]
-    norm = math.sqrt(sum(float(v.float().square().sum()) for v in values))
+    squares = [v.float().square().sum() for v in values]
+    # Together: each look at a number on a GPU waits for it.
+    norm = math.sqrt(sum(torch.stack(squares).tolist())) if squares else 0.0
     if math.isfinite(norm) and norm > max_norm:
         for value in values:
             value.mul_(max_norm / norm)
@@ -141,6 +143,26 @@ def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float
 
 def _values(gradient: Tensor) -> Tensor:
     return gradient._values() if gradient.is_sparse else gradient
+
+
+def training_device(name: str) -> torch.device:
+    """The device of that name; `auto` is a GPU if there is one.
+
+    Raises:
+        ValueError: If there is no such device.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device is {name!r}, but expected auto, cpu or cuda") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            f"device is {name!r}, but PyTorch sees no CUDA device here: choose cpu or auto, or "
+            "install a PyTorch with CUDA"
+        )
+    return device
 
 
 @dataclass

@@ -1,8 +1,12 @@
+import copy
+
 import numpy as np
 import pytest
 import torch
 from tests.models import TINY, random_bilm
 
+from elmo.model.lstm_window import read_window
+from elmo.model.lstm_window_cuda import WindowGraphs
 from elmo.model.softmax import Negatives, Softmax
 from elmo.pretrain.corpus import build_corpus
 from elmo.pretrain.language_model import LanguageModel
@@ -84,6 +88,48 @@ def test_dropout_acts_in_training_alone(corpus, model):
     assert loss() == loss()
     model.train()
     assert loss() != loss()
+
+
+def test_a_model_on_another_device_makes_nothing_elsewhere(model, corpus, monkeypatch):
+    # On `meta` tensors have no numbers, but do not mix with those of a CPU.
+    window = next(windows(corpus, range(4), n_rows=2, n_steps=4))
+    model.to("meta")
+    x = torch.empty(*window.inputs.shape, 6, device="meta")
+    monkeypatch.setattr(model, "token_vectors", lambda *_: x)
+    monkeypatch.setattr(torch, "unique", lambda ids: ids[:5])  # how many needs numbers
+    for negatives in (None, Negatives(torch.arange(3), 5)):
+        for carry in (True, False):
+            losses = model(
+                window, corpus.types, model.zero_state(2), negatives=negatives, carry=carry
+            )
+            assert losses.total.device.type == losses.state[0].c.device.type == "meta"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("carry", [True, False])
+@pytest.mark.parametrize("sampled", [True, False])
+@pytest.mark.parametrize("graphs", [True, False])
+def test_steps_on_a_gpu_are_those_of_the_cpu(model, corpus, no_tf32, carry, sampled, graphs):
+    made = list(windows(corpus, range(4), n_rows=2, n_steps=3))
+    negatives = Negatives(torch.arange(4), 9) if sampled else None
+    on_gpu = copy.deepcopy(model).cuda()
+    read = WindowGraphs() if graphs else read_window
+    states = [each.zero_state(2) for each in (model, on_gpu)]
+    for window in made:
+        results = []
+        for k, each in enumerate((model, on_gpu)):
+            each.zero_grad()
+            losses = each(
+                window, corpus.types, states[k], negatives=negatives, carry=carry, read=read
+            )
+            losses.total.backward()
+            states[k] = [type(layer)(*(p.detach() for p in layer)) for layer in losses.state]
+            gradients = [
+                p.grad.to_dense() if p.grad.is_sparse else p.grad for p in each.parameters()
+            ]
+            results.append([losses.total.detach().cpu(), *(g.cpu() for g in gradients)])
+        for ours, wanted in zip(*results, strict=True):
+            torch.testing.assert_close(ours, wanted, atol=2e-5, rtol=1e-4)
 
 
 def test_with_every_word_drawn_the_sampled_loss_is_the_full_one(model, corpus):

@@ -38,6 +38,7 @@ n_rows = 8
 n_steps = 6
 n_negatives = 6
 n_epochs = 25
+device = "cpu"
 [log]
 every_steps = 5
 tensorboard = false
@@ -113,6 +114,27 @@ def test_every_way_of_training_gets_better(folder, settings):
     assert reports[-1].backward_lm < reports[0].backward_lm * 0.8
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_it_learns_on_a_gpu(folder, dtype, caplog):
+    settings = ["training.device=cuda", f"training.dtype={dtype}"]
+    model, measured = pretrain(read_recipe(folder / "toy.toml", settings))
+    assert measured.forward_lm < 2 and measured.backward_lm < 2
+    assert {p.device.type for p in model.parameters()} == {"cuda"}
+    assert all(p.dtype == torch.float32 for p in model.parameters())
+    assert "without CUDA graphs" not in caplog.text
+    assert torch.isfinite(weights(folder / "model")).all()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_absent_is_refused_before_anything_is_read(folder):
+    (folder / "train.txt").unlink()
+    for name, message in (("cuda", "PyTorch sees no CUDA device here"), ("gpu0", "expected auto")):
+        recipe = read_recipe(folder / "toy.toml", [f"training.device={name}"])
+        with pytest.raises(ValueError, match=message):
+            pretrain(recipe)
+
+
 def test_an_interrupted_run_keeps_its_model(folder):
     def interrupt(progress):
         raise KeyboardInterrupt
@@ -149,6 +171,7 @@ def test_every_recipe_of_ours_runs_on_toy_data(path, folder):
         "training.n_rows=4",
         "training.n_steps=5",
         "training.minutes=0.01",
+        "training.device=cpu",
         "training.compile=false",  # compiling takes a minute; the slow tests do it
         "log.tensorboard=false",
     ]

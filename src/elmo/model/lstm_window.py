@@ -2,10 +2,12 @@
 
 As `lstm`, but the two directions are one batched product, the input half of the gates is one large
 product, and the backward pass leaves the weight gradients to one large product each. Products can
-be in bfloat16 while cells, sums and gradients of weights stay in float32. Axes: directions, steps,
-batch, dim (or hidden, or gates = 4 × hidden). Gates stand in the order i, g, f, o.
+be in bfloat16 while cells, sums and gradients of weights stay in float32. On a GPU a cell is one
+kernel (`cell_triton`). Axes: directions, steps, batch, dim (or hidden, or gates = 4 × hidden).
+Gates stand in the order i, g, f, o.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,7 +15,11 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from elmo.model.cell import fused_cells
 from elmo.model.lstm import LayerState, Lstm
+
+WindowReader = Callable[..., tuple[Tensor, LayerState]]
+"""`read_window`, or what takes the same arguments and gives the same numbers."""
 
 
 def read_window(
@@ -34,6 +40,15 @@ def read_window(
             elsewhere. None keeps it throughout.
         dtype: Of the matrix products.
     """
+    weights, clips = stacked_weights(lstms)
+    outputs, h, c = Window.apply(x, state.h, state.c, keep, *weights, clips, dtype)
+    return outputs, LayerState(h, c)
+
+
+def stacked_weights(
+    lstms: tuple[Lstm, Lstm],
+) -> tuple[list[Tensor], tuple[float | None, float | None]]:
+    """Weights and clips as `Window` takes them; an empty tensor where there is no projection."""
     config = lstms[0].config
     weights = [
         torch.stack([lstm.input_weight for lstm in lstms]),
@@ -43,10 +58,8 @@ def read_window(
     projections: list[Tensor] = [
         lstm.projection_weight for lstm in lstms if lstm.projection_weight is not None
     ]
-    weights.append(torch.stack(projections) if projections else x.new_empty(0))
-    clips = (config.cell_clip, config.projection_clip if projections else None)
-    outputs, h, c = _Window.apply(x, state.h, state.c, keep, *weights, clips, dtype)
-    return outputs, LayerState(h, c)
+    weights.append(torch.stack(projections) if projections else weights[0].new_empty(0))
+    return weights, (config.cell_clip, config.projection_clip if projections else None)
 
 
 def cell_forward(
@@ -102,11 +115,14 @@ def cell_backward(
     d_c.copy_(d_last)
 
 
-class _Window(torch.autograd.Function):
+class Window(torch.autograd.Function):
+    """`read_window` on stacked weights."""
+
     @staticmethod
     def forward(  # type: ignore[no-untyped-def]
         ctx: Any, x, h, c, keep, input_weight, state_weight, bias, projection, clips, dtype
     ):
+        """Outputs, and the last output and cell."""
         _, n_steps, n_rows, _ = x.shape
         cell_clip, projection_clip = clips
         projects = projection.numel() > 0
@@ -120,13 +136,14 @@ class _Window(torch.autograd.Function):
         cells = [c, *(torch.empty_like(c) for _ in range(n_steps))]
         tanh_cells, unprojected = (gates.new_empty(*gates.shape[:-1], hidden) for _ in range(2))
         starts, outputs = torch.empty_like(x), torch.empty_like(x)
-        h = h.to(dtype)
+        h, fused = h.to(dtype), fused_cells(c)
+        go_on = cell_forward if fused is None else fused.cell_forward
         for t in range(n_steps):
             kept = None if keep is None else keep[:, t, :, None]
             h = starts[:, t].copy_(h if kept is None else h * kept)
             gates[:, t].baddbmm_(h, w_state.transpose(1, 2))
             into = (cells[t + 1], tanh_cells[:, t], unprojected[:, t])
-            cell_forward(gates[:, t], cells[t], kept, cell_clip, into)
+            go_on(gates[:, t], cells[t], kept, cell_clip, into)
             h = unprojected[:, t]
             if projects:
                 h = torch.bmm(h, w_out.transpose(1, 2))
@@ -144,6 +161,7 @@ class _Window(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_outputs: Tensor, *_: Tensor):  # type: ignore[no-untyped-def]
+        """Gradients of the input and the weights; what the forward pass left is written over."""
         x, keep, w_in, w_state, w_out, gates, tanh_cells, unprojected, starts, outputs = (
             ctx.saved_tensors[:10]
         )
@@ -155,6 +173,8 @@ class _Window(torch.autograd.Function):
             unclipped = outputs.abs() < projection_clip
         d_projected = torch.empty_like(outputs)
         d_h, d_c = torch.zeros_like(outputs[:, 0]), torch.zeros_like(cells[0])
+        fused = fused_cells(d_c)
+        go_back = cell_backward if fused is None else fused.cell_backward
         for t in reversed(range(n_steps)):
             kept = None if keep is None else keep[:, t, :, None]
             d_h = d_h.add_(d_outputs[:, t])
@@ -163,7 +183,7 @@ class _Window(torch.autograd.Function):
             d_projected[:, t] = d_h
             d_out = torch.bmm(d_h, w_out) if projects else d_h
             around = (cells[t], cells[t + 1], tanh_cells[:, t])
-            cell_backward(d_out, d_c, gates[:, t], around, kept, cell_clip)
+            go_back(d_out, d_c, gates[:, t], around, kept, cell_clip)
             d_h = torch.bmm(gates[:, t], w_state)
             if kept is not None:
                 d_h = d_h.mul_(kept.to(dtype))

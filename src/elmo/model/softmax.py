@@ -66,7 +66,7 @@ class Softmax(nn.Module):
         A score is lowered by the log of how often its word is expected among the draws; a negative
         that is the target itself is left out.
         """
-        words = negatives.words
+        words = negatives.words.to(hidden.device)
         true = (hidden * self.weight[targets]).sum(dim=1) + self.bias[targets]
         true = true - log_expected_count(targets, len(self.bias), negatives.n_tries)
         others = hidden @ self.weight[words].T + self.bias[words]
@@ -89,9 +89,10 @@ class Softmax(nn.Module):
             negatives: From `draw_negatives`.
             dtype: Of the matrix products.
         """
-        drawn = negatives.words.new_full((len(self.bias),), -1)
-        drawn[negatives.words] = torch.arange(len(negatives.words), device=drawn.device)
-        rows = torch.unique(torch.cat([negatives.words, targets]))
+        words = negatives.words.to(hidden.device)
+        drawn = words.new_full((len(self.bias),), -1)
+        drawn[words] = torch.arange(len(words), device=words.device)
+        rows = torch.unique(torch.cat([words, targets]))
         place = torch.empty_like(drawn)
         place[rows] = torch.arange(len(rows), device=rows.device)
         weight, bias = _Rows.apply(self.weight, rows), _Rows.apply(self.bias, rows)

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from elmo.model.bilm import BiLM
 from elmo.model.lstm import LayerState, Lstm
-from elmo.model.lstm_window import read_window
+from elmo.model.lstm_window import WindowReader, read_window
 from elmo.model.softmax import Negatives, Softmax
 from elmo.pretrain.windows import Window
 from elmo.text import char_ids
@@ -60,6 +60,7 @@ class LanguageModel(nn.Module):
         negatives: Negatives | None = None,
         carry: bool = True,
         dtype: torch.dtype = torch.float32,
+        read: WindowReader = read_window,
     ) -> Losses:
         """Losses of a window.
 
@@ -73,6 +74,7 @@ class LanguageModel(nn.Module):
             carry: Whether the state is carried from a sentence to the next, as in the original, or
                 each sentence begins from zero, as vectors are computed later.
             dtype: Of matrix products in the CNN, the LSTMs and a sampled softmax.
+            read: What reads a window with a layer; on a GPU a `WindowGraphs` is faster.
         """
         x = self.token_vectors(window.inputs, types, dtype)
         keep = None if carry else torch.from_numpy(~window.begins).to(x.device, x.dtype)
@@ -81,7 +83,7 @@ class LanguageModel(nn.Module):
             forward_lstm, backward_lstm = lstms
             assert isinstance(forward_lstm, Lstm) and isinstance(backward_lstm, Lstm)
             x = functional.dropout(x, dropout, self.training)
-            out, after = read_window((forward_lstm, backward_lstm), x, state[k], keep, dtype)
+            out, after = read((forward_lstm, backward_lstm), x, state[k], keep, dtype)
             x = out + x if self.bilm.config.lstm.skip_connections and k > 0 else out
             new_state.append(after)
         hidden = functional.dropout(x, dropout, self.training).flatten(0, 2)

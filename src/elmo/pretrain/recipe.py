@@ -57,6 +57,8 @@ class TrainingConfig:
         minutes: Time at most, of training alone; the schedule follows whichever bound comes first.
         dtype: Of matrix products: `float32` or `bfloat16`; weights are float32 always.
         compile: Whether to fuse gate arithmetic with torch.compile, which needs a C++ compiler.
+        device: Where to learn: `cpu`, `cuda`, or `auto`, which takes a GPU if there is one. The
+            same seed draws the same first weights and windows anywhere, but not the same dropout.
     """
 
     n_rows: int = 128
@@ -67,6 +69,7 @@ class TrainingConfig:
     minutes: float | None = None
     dtype: str = "float32"
     compile: bool = False
+    device: str = "auto"
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:

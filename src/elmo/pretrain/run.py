@@ -15,6 +15,7 @@ from elmo.checkpoints.folder import Checkpoint, save_folder
 from elmo.model import lstm_window, softmax_chunked
 from elmo.model.bilm import BiLM
 from elmo.model.lstm import LayerState
+from elmo.model.lstm_window_cuda import WindowGraphs
 from elmo.model.softmax import Softmax, draw_negatives
 from elmo.pretrain.corpus import Corpus, build_corpus, find_files, read_sentences
 from elmo.pretrain.language_model import LanguageModel
@@ -22,7 +23,7 @@ from elmo.pretrain.perplexity import Perplexity, perplexity
 from elmo.pretrain.recipe import PretrainRecipe
 from elmo.pretrain.windows import Window, windows
 from elmo.text import Vocabulary
-from elmo.training import Budget, MetricLog, Optimiser
+from elmo.training import Budget, MetricLog, Optimiser, training_device
 
 logger = logging.getLogger(__name__)
 
@@ -63,9 +64,10 @@ def pretrain(
 
     Raises:
         FileNotFoundError: If a file of text is missing.
-        ValueError: If the corpus is empty or too small for one window, or the loss is not finite.
+        ValueError: If the corpus is empty or too small for one window, the device is absent, or the
+            loss is not finite.
     """
-    output = Path(recipe.output)
+    output, device = Path(recipe.output), training_device(recipe.training.device)
     train_files, heldout_files = (
         find_files(recipe.corpus.train),
         find_files(recipe.corpus.heldout),
@@ -91,7 +93,7 @@ def pretrain(
         f"{len(corpus.types):,}",
         f"{len(corpus.vocabulary):,}",
     )
-    model = new_model(recipe, len(corpus.vocabulary))
+    model = new_model(recipe, len(corpus.vocabulary)).to(device)
     with MetricLog(output, tensorboard=recipe.log.tensorboard) as log:
         try:
             _train(recipe, corpus, heldout, model, log, report)
@@ -146,9 +148,10 @@ def _train(
     dense = [p for p in model.parameters() if not any(p is s for s in sparse)]
     optimiser = Optimiser(recipe.optimiser, dense, sparse)
     some = heldout[:: max(1, len(heldout) // max(1, recipe.log.heldout_sentences))]
-    state = model.zero_state(settings.n_rows)
+    state, read, device = model.zero_state(settings.n_rows), WindowGraphs(), dense[0].device
     model.train()
-    lines, saved, since, sums = time.monotonic(), time.monotonic(), 0, torch.zeros(2)
+    lines, saved, since = time.monotonic(), time.monotonic(), 0
+    sums = torch.zeros(2, device=device)
     for step, window in enumerate(
         _endless_windows(corpus, rng, settings.n_rows, settings.n_steps), start=1
     ):
@@ -156,7 +159,13 @@ def _train(
             draw_negatives(len(corpus.vocabulary), n_negatives, rng) if n_negatives else None
         )
         losses = model(
-            window, corpus.types, state, negatives=negatives, carry=settings.carry, dtype=dtype
+            window,
+            corpus.types,
+            state,
+            negatives=negatives,
+            carry=settings.carry,
+            dtype=dtype,
+            read=read,
         )
         # As the original: the mean over tokens, times the steps of a window.
         (losses.total * settings.n_steps).backward()
@@ -185,7 +194,7 @@ def _train(
             )
             if report is not None:
                 report(Progress(share, step, speed, forward_lm, backward_lm))
-            lines, since, sums = now, 0, torch.zeros(2)
+            lines, since, sums = now, 0, torch.zeros(2, device=device)
         if now - saved > recipe.log.save_minutes * 60 and share < 1:
             model.eval()
             save(model, corpus.vocabulary, output)
@@ -195,7 +204,7 @@ def _train(
                 logger.info("step %d: held-out %s", step, measured)
             model.train()
             lines = saved = time.monotonic()
-            since, sums = 0, torch.zeros(2)
+            since, sums = 0, torch.zeros(2, device=device)
         if share >= 1:
             return
 
