@@ -24,6 +24,7 @@ from elmo.checkpoints.folder import Checkpoint, save_folder
 from elmo.checkpoints.released import RELEASED
 from elmo.checkpoints.sources import DEFAULT_MODEL, load
 from elmo.model.bilm import BiLM, BiLMState
+from elmo.model.device import named_device
 from elmo.model.scalar_mix import ScalarMix
 from elmo.reader import Mixing, Reader, check_reading
 from elmo.store import VectorWriter, check_room
@@ -180,7 +181,7 @@ class Elmo(nn.Module):
             >>> [vectors.shape for vectors in elmo.encode_tokens(["We sat down.", "Why?"])]
             [(4, 512), (2, 512)]
         """
-        target = _device(device)
+        target = named_device(device)
         if dtype not in DTYPES:
             raise TypeError(
                 f"dtype is {dtype!r}, but expected one of {', '.join(map(str, DTYPES))}"
@@ -513,7 +514,8 @@ class Elmo(nn.Module):
                 tokens, mask = self.bilm.embed(self._char_ids(sentences))
             else:
                 tokens, mask = self._reader.batch([list(sentence) for sentence in sentences])
-            output = (self.bilm if learns else self._reader.bilm).read(tokens, mask, state)
+            read = self.bilm.read if learns else self._reader.read_padded
+            output = read(tokens, mask, state)
         # The biLM may compute with shorter numbers than the mixes.
         layers = output.layers.to(next(self.mixes.parameters()).dtype)
         mixes = [mix(layers, output.mask) for mix in self.mixes]
@@ -608,21 +610,6 @@ def _normalised(vectors: np.ndarray) -> np.ndarray:
 def _counted(vectors: np.ndarray, advance: Callable[[int], object]) -> np.ndarray:
     advance(1)
     return vectors
-
-
-def _device(device: str | torch.device) -> torch.device:
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        target = torch.device(device)
-    except RuntimeError:
-        raise ValueError(f"device is {device!r}, but expected auto, cpu or cuda") from None
-    if target.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(
-            f"device is {device!r}, but PyTorch sees no CUDA device here: choose cpu or auto, or "
-            "install a PyTorch with CUDA"
-        )
-    return target
 
 
 def _fingerprint_of_file(path: Path) -> str:

@@ -14,8 +14,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
-from elmo.model.bilm import BiLM, BiLMState
+from elmo.model.bilm import BiLM, BiLMOutput, BiLMState
 from elmo.model.bilm_packed import PackedBiLM
+from elmo.model.lstm_cuda import CudaReader
 from elmo.model.scalar_mix import ScalarMix
 from elmo.text import BEGIN_SENTENCE, END_SENTENCE, length_sorted_batches
 from elmo.token_vectors import TokenVectors
@@ -42,13 +43,14 @@ class Reader:
     """
 
     def __init__(self, bilm: BiLM, cache_tokens: int, int8: bool = False) -> None:
-        self.bilm = PackedBiLM(bilm, int8=int8)
+        self._packed = PackedBiLM(bilm, int8=int8)
+        self._on_gpu = CudaReader(bilm)
         self.token_vectors = TokenVectors(bilm.char_cnn, cache_tokens)
         self._opened: tuple[tuple[int, int], BiLMState] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, or what is stored of it, begins anew: locks and prepared weights stay behind."""
-        return Reader, (self.bilm.bilm, self.token_vectors.max_tokens, self.bilm.int8)
+        return Reader, (self._packed.bilm, self.token_vectors.max_tokens, self._packed.int8)
 
     def read(
         self,
@@ -100,7 +102,7 @@ class Reader:
         framed: bool,
         boundaries: bool,
     ) -> tuple[list[np.ndarray], BiLMState]:
-        output = self.bilm.read(*self.batch(sentences, framed=framed), state)
+        output = self.read_padded(*self.batch(sentences, framed=framed), state)
         layers = output.layers
         if isinstance(mixing, ScalarMix):  # the biLM may compute with shorter numbers
             layers = layers.to(mixing.weights.dtype)
@@ -118,6 +120,16 @@ class Reader:
             for of_sentence, end in zip(mixed, ends, strict=True)
         ]
         return vectors, output.state
+
+    def read_padded(
+        self,
+        tokens: Float[Tensor, "batch tokens dim"],
+        mask: Bool[Tensor, "batch tokens"],
+        state: BiLMState | None = None,
+    ) -> BiLMOutput:
+        """As `BiLM.read` without dropout or gradients, in the way that suits the device."""
+        reader = self._on_gpu if tokens.is_cuda else self._packed
+        return reader.read(tokens, mask, state)
 
     def batch(
         self, sentences: Sequence[list[Any]], *, framed: bool = True
@@ -148,12 +160,12 @@ class Reader:
         Args:
             start: The state before it, of one row; None for zero.
         """
-        weights = (self.token_vectors.changes.count(), self.bilm.changes.count())
+        weights = (self.token_vectors.changes.count(), self._packed.changes.count())
         if start is None and self._opened is not None and self._opened[0] == weights:
             return self._opened[1]
         tokens, mask = self.batch([[BEGIN_SENTENCE], [END_SENTENCE]], framed=False)
         rows = None if start is None else _repeated(start, 2)
-        read = self.bilm.read(tokens, mask, rows).state
+        read = self.read_padded(tokens, mask, rows).state
         opened = BiLMState(*(torch.stack([p[0, :, :1], p[1, :, 1:]]) for p in read))
         if start is None:
             self._opened = weights, opened
@@ -163,9 +175,9 @@ class Reader:
     def settled_state(self) -> BiLMState:
         """The state after reading empty sentences until it changes no more."""
         tokens, mask = self.batch([[]])
-        state, change = self.bilm.read(tokens, mask).state, float("inf")
+        state, change = self.read_padded(tokens, mask).state, float("inf")
         for _ in range(SETTLED_READINGS):
-            before, state = state, self.bilm.read(tokens, mask, state).state
+            before, state = state, self.read_padded(tokens, mask, state).state
             change = max(float((a - b).abs().max()) for a, b in zip(before, state, strict=True))
             if change <= SETTLED_CHANGE:
                 return state

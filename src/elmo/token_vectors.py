@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from elmo.model.char_cnn import CharCnn
-from elmo.model.char_cnn_packed import BATCH_TOKENS, PackedCharCnn
+from elmo.model.char_cnn_packed import PackedCharCnn
 from elmo.model.weight_changes import WeightChanges
 from elmo.text import char_ids
 
@@ -86,9 +86,9 @@ class TokenVectors:
         by_length = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
         max_chars = self.char_cnn.config.max_chars
         device = self.char_cnn.embedding.weight.device
-        parts = []
-        for start in range(0, len(tokens), BATCH_TOKENS):
-            batch = [tokens[i] for i in by_length[start : start + BATCH_TOKENS]]
+        parts, n = [], self._packed.batch_tokens
+        for start in range(0, len(tokens), n):
+            batch = [tokens[i] for i in by_length[start : start + n]]
             parts.append(self._packed(torch.from_numpy(char_ids(batch, max_chars)).to(device)))
         computed = torch.cat(parts)
         return torch.empty_like(computed).index_copy_(

@@ -145,26 +145,6 @@ def _values(gradient: Tensor) -> Tensor:
     return gradient._values() if gradient.is_sparse else gradient
 
 
-def training_device(name: str) -> torch.device:
-    """The device of that name; `auto` is a GPU if there is one.
-
-    Raises:
-        ValueError: If there is no such device.
-    """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ValueError(f"device is {name!r}, but expected auto, cpu or cuda") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(
-            f"device is {name!r}, but PyTorch sees no CUDA device here: choose cpu or auto, or "
-            "install a PyTorch with CUDA"
-        )
-    return device
-
-
 @dataclass
 class Budget:
     """How long to train: whichever bound is reached first. Progress is the larger share used.

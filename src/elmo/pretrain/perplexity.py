@@ -139,8 +139,8 @@ def _losses(
     inner = torch.arange(n, device=device) < (lengths - 1).unsqueeze(1)
     half = tokens.shape[-1]
     # Each direction reads without the boundary at its end, so that its state ends where it should.
-    left = reader.bilm.read(tokens[:, :n], inner, carried)
-    right = reader.bilm.read(tokens[:, 1:], inner, carried)
+    left = reader.read_padded(tokens[:, :n], inner, carried)
+    right = reader.read_padded(tokens[:, 1:], inner, carried)
     forward_loss = softmax.full_loss(left.layers[-1][inner][:, :half], words[:, 1:][inner])
     backward_loss = softmax.full_loss(right.layers[-1][inner][:, half:], words[:, :n][inner])
     after = BiLMState(

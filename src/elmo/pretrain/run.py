@@ -14,6 +14,7 @@ import torch
 from elmo.checkpoints.folder import Checkpoint, save_folder
 from elmo.model import lstm_window, softmax_chunked
 from elmo.model.bilm import BiLM
+from elmo.model.device import named_device
 from elmo.model.lstm import LayerState
 from elmo.model.lstm_window_cuda import WindowGraphs
 from elmo.model.softmax import Softmax, draw_negatives
@@ -23,7 +24,7 @@ from elmo.pretrain.perplexity import Perplexity, perplexity
 from elmo.pretrain.recipe import PretrainRecipe
 from elmo.pretrain.windows import Window, windows
 from elmo.text import Vocabulary
-from elmo.training import Budget, MetricLog, Optimiser, training_device
+from elmo.training import Budget, MetricLog, Optimiser
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ def pretrain(
         ValueError: If the corpus is empty or too small for one window, the device is absent, or the
             loss is not finite.
     """
-    output, device = Path(recipe.output), training_device(recipe.training.device)
+    output, device = Path(recipe.output), named_device(recipe.training.device)
     train_files, heldout_files = (
         find_files(recipe.corpus.train),
         find_files(recipe.corpus.heldout),
