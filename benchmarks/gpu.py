@@ -23,9 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from circumstances import circumstances
+from needed import config_of, lstm_flops, training_flops
 from torch import Tensor, nn
 
-from elmo import BiLM, BiLMConfig, BiLMState, CharCnnConfig, LstmConfig
+from elmo import BiLM, BiLMState, LstmConfig
 from elmo.model.bilm_packed import PackedBiLM
 from elmo.model.lstm import LayerState
 from elmo.model.lstm_cuda import CudaReader
@@ -39,8 +40,6 @@ from elmo.reader import Reader
 from elmo.text import length_sorted_batches, read_lines
 from elmo.training import Optimiser, OptimiserConfig
 
-SIZES = {"small": (1024, 128, 1), "medium": (2048, 256, 1), "original": (4096, 512, 2)}
-"""Hidden and output size of an LSTM, and highway layers, of the released models."""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 N_STEPS, N_WORDS, N_NEGATIVES = 20, 50_000, 8192
 GEMM = 8192
@@ -117,14 +116,6 @@ def print_row(row: dict[str, Any]) -> None:
     )
 
 
-def config_of(size: str) -> BiLMConfig:
-    """A released model's architecture."""
-    hidden, dim, n_highway = SIZES[size]
-    return BiLMConfig(
-        CharCnnConfig(dim=dim, n_highway=n_highway), LstmConfig(hidden_dim=hidden, dim=dim)
-    )
-
-
 def synthetic_sentences(rng: np.random.Generator, n: int) -> list[list[str]]:
     """Words by Zipf's law, of lengths as in English; sentences of 19 tokens in the middle."""
     lengths = rng.integers(1, 12, N_WORDS)
@@ -187,12 +178,6 @@ def gemm_limit(dtype: torch.dtype, device: torch.device) -> float:
     measuring = Measuring(device, 5, None)
     seconds, _ = measuring.timed(lambda: [torch.mm(a, b, out=out) for _ in range(10)])
     return 10 * 2 * GEMM**3 / seconds
-
-
-def lstm_flops(config: LstmConfig) -> float:
-    """Of the products that a token needs in all layers and both directions."""
-    projection = config.hidden_dim * config.dim if config.projection else 0
-    return 2.0 * 2 * config.n_layers * (8 * config.hidden_dim * config.dim + projection)
 
 
 # Reading.
@@ -306,7 +291,7 @@ def training(
     made = endless(corpus, rng, n_rows)
     given = [(next(made), draw_negatives(N_WORDS, n_negatives, rng)) for _ in range(n_steps)]
     flops = sum(
-        training_flops(config, corpus, window.inputs, window.targets, n_negatives)
+        training_flops(config, corpus.types, window.inputs, window.targets, n_negatives)
         for window, _ in given
     )
     rows = []
@@ -355,21 +340,6 @@ def endless(corpus: Corpus, rng: np.random.Generator, n_rows: int) -> Iterator[A
             yield from map(int, rng.permutation(corpus.n_sentences))
 
     return windows(corpus, order(), n_rows=n_rows, n_steps=N_STEPS)
-
-
-def training_flops(
-    config: BiLMConfig, corpus: Corpus, inputs: np.ndarray, targets: np.ndarray, n_negatives: int
-) -> float:
-    """Of the products of a step, forward and backward (twice as many)."""
-    distinct = [corpus.types[i] for i in np.unique(inputs)]
-    cnn, n_tokens = config.char_cnn, inputs.size / 2
-    convolutions = sum(width * n * cnn.char_dim for width, n in cnn.filters)
-    per_type = 2 * cnn.n_highway * cnn.n_filters**2 + cnn.n_filters * cnn.dim
-    chars = sum(len(token) + 2 for token in distinct)
-    n_words = n_negatives + len(np.unique(targets))
-    softmax = 2 * n_words * config.lstm.dim * inputs.size
-    cnn_flops = 2 * (chars * convolutions + len(distinct) * per_type)
-    return 3 * (n_tokens * lstm_flops(config.lstm) + softmax + cnn_flops)
 
 
 if __name__ == "__main__":

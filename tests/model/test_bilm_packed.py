@@ -2,19 +2,16 @@ import threading
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.models import TINY, config_of, random_bilm, shapes
 
 from elmo import BiLMState
-from elmo.model import bilm_packed, product_onednn
-from elmo.model.bilm_packed import PackedBiLM, layer_form
-from elmo.model.lstm_fused import FusedLstm
-from elmo.model.lstm_packed import PackedLstm
-from elmo.model.product import PlainProduct
-from elmo.model.product_int8 import Int8Product
-from elmo.model.product_onednn import OneDnnProduct, can_pack
+from elmo.model import bilm_packed, lstm_packed, lstm_paired
+from elmo.model.bilm_packed import EIGHT_BITS, FUSED, PACKED, PLAIN, PackedBiLM, layer_reader
+from elmo.model.lstm_paired import PairedLstm
 
+FORMS = {"paired": PairedLstm, "plain": PLAIN, "packed": PACKED, "fused": FUSED}
 lengths_of_rows = st.lists(st.integers(0, 6), min_size=1, max_size=5)
 
 
@@ -28,17 +25,13 @@ def state_for(bilm, n_rows):
 
 
 @settings(max_examples=60)
-@given(shape=shapes(), lengths=lengths_of_rows, seed=st.integers(0, 99), threads=st.booleans())
-def test_layers_and_state_are_those_of_the_definition(shape, lengths, seed, threads):
+@given(shape=shapes(), lengths=lengths_of_rows, seed=st.integers(0, 99))
+def test_layers_and_state_are_those_of_the_definition(shape, lengths, seed):
     bilm = random_bilm(config_of(shape), seed=seed).double()
     tokens, mask = batch_of(lengths, bilm.config.lstm.dim, torch.float64)
     state = state_for(bilm, len(lengths))
     plain = bilm.read(tokens, mask, state)
-    with pytest.MonkeyPatch.context() as patch:
-        if threads:
-            patch.setattr(bilm_packed, "LARGE_MATRIX", 0)
-            patch.setattr(torch, "get_num_threads", lambda: 2)
-        packed = PackedBiLM(bilm).read(tokens, mask, state)
+    packed = PackedBiLM(bilm).read(tokens, mask, state)
     assert not packed.layers.requires_grad
     for ours, theirs in zip(
         (packed.layers, packed.mask, *packed.state), (plain.layers, mask, *plain.state), strict=True
@@ -46,17 +39,30 @@ def test_layers_and_state_are_those_of_the_definition(shape, lengths, seed, thre
         torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=0)
 
 
-@pytest.mark.parametrize("few", [True, False], ids=["few rows", "many rows"])
-@settings(max_examples=25)
-@given(shape=shapes(), lengths=lengths_of_rows, seed=st.integers(0, 99))
-def test_every_form_gives_the_numbers_of_the_definition_in_float32(few, shape, lengths, seed):
-    bilm = random_bilm(config_of(shape), scale=1.0, seed=seed)
-    tokens, mask = batch_of(lengths, bilm.config.lstm.dim)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(shape=shapes(), lengths=lengths_of_rows, seed=st.integers(0, 99), short=st.booleans())
+def test_every_form_gives_the_numbers_of_the_definition(
+    two_threads, form, dtype, shape, lengths, seed, short
+):
+    if dtype == torch.float64 and form in (PACKED, FUSED):
+        pytest.skip("oneDNN has no product of float64")
+    bilm = random_bilm(config_of(shape), scale=1.0, seed=seed).to(dtype)
+    tokens, mask = batch_of(lengths, bilm.config.lstm.dim, dtype)
+    state = state_for(bilm, len(lengths))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bilm_packed, "FUSED_ROWS", 1e9 if few else 0)
-        patch.setattr(bilm_packed, "LARGE_MATRIX", 0)
-        packed = PackedBiLM(bilm).read(tokens, mask)
-    torch.testing.assert_close(packed.layers, bilm.read(tokens, mask).layers, atol=1e-5, rtol=0)
+        patch.setattr(bilm_packed, "layer_reader", lambda *_, **__: form)
+        if short:  # stretches of time, of a token or two
+            for module in (lstm_packed, lstm_paired):
+                patch.setattr(module, "GATE_BYTES", 100)
+        packed = PackedBiLM(bilm).read(tokens, mask, state)
+    plain = bilm.read(tokens, mask, state)
+    atol = {torch.float32: 1e-5, torch.float64: 1e-10}[dtype]
+    for ours, theirs in zip(
+        (packed.layers, *packed.state), (plain.layers, *plain.state), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, atol=atol, rtol=0)
 
 
 @pytest.mark.parametrize("int8", [False, True], ids=["bfloat16", "int8"])
@@ -72,18 +78,17 @@ def test_shorter_numbers_give_nearly_the_same_directions(int8):
 
 
 def test_the_form_follows_dtype_rows_and_size(monkeypatch):
-    monkeypatch.setattr(product_onednn, "can_pack", can_pack)
     monkeypatch.setattr(bilm_packed, "can_pack", lambda dtype: dtype != torch.float64)
-    lstm = random_bilm().forward_lm[0]
-    assert layer_form(lstm, 1.0) == (PackedLstm, PlainProduct)
-    assert layer_form(lstm, 10.0) == (PackedLstm, PlainProduct)
-    assert layer_form(lstm, 100.0) == (FusedLstm, OneDnnProduct)
-    assert layer_form(lstm, 100.0, int8=True) == (PackedLstm, Int8Product)
+    bilm = random_bilm()
+    layer = (bilm.forward_lm[0], bilm.backward_lm[0])
+    assert [layer_reader(layer, n) for n in (1.0, 10.0, 100.0)] == [PairedLstm, PairedLstm, FUSED]
+    assert layer_reader(layer, 100.0, int8=True) == EIGHT_BITS
     monkeypatch.setattr(bilm_packed, "LARGE_MATRIX", 10)
-    assert layer_form(lstm, 1.0) == (PackedLstm, PlainProduct)
-    assert layer_form(lstm, 10.0) == (PackedLstm, OneDnnProduct)
-    assert layer_form(lstm.bfloat16(), 1.0) == (PackedLstm, OneDnnProduct)
-    assert layer_form(lstm.double(), 100.0) == (PackedLstm, PlainProduct)
+    assert [layer_reader(layer, n) for n in (1.0, 10.0, 100.0)] == [PLAIN, PACKED, FUSED]
+    bilm.bfloat16()
+    assert [layer_reader(layer, n) for n in (1.0, 10.0, 100.0)] == [PACKED, PACKED, FUSED]
+    bilm.double()
+    assert [layer_reader(layer, n) for n in (1.0, 10.0, 100.0)] == [PLAIN] * 3
 
 
 @pytest.mark.parametrize("n_rows", [2, 40], ids=["few rows", "many rows"])
@@ -114,8 +119,7 @@ def test_a_model_in_training_mode_drops_nothing():
     assert torch.equal(PackedBiLM(bilm.train()).read(tokens, mask).layers, quiet)
 
 
-def test_threads_at_once_get_what_each_gets_alone(monkeypatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+def test_threads_at_once_get_what_each_gets_alone(two_threads):
     bilm = random_bilm(scale=1.0)
     packed = PackedBiLM(bilm)
     batches = [batch_of([n + 1] * 30, 6) for n in range(6)]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from elmo.model import product_int8, product_onednn
 from elmo.model.product import ACTIVATIONS, PlainProduct
-from elmo.model.product_int8 import LARGEST, Int8Product, quantise
+from elmo.model.product_int8 import LARGEST, ZERO, Int8Product, quantise
 from elmo.model.product_onednn import TOLERANCE, OneDnnProduct, can_pack
 
 DTYPES = list(TOLERANCE)
@@ -88,7 +88,7 @@ def scaled(weight, x):
     (w, w_scale), (q, x_scale) = (
         tuple(part.double() for part in quantise(tensor)) for tensor in (weight, x)
     )
-    return (q @ w.T) * w_scale.T * x_scale
+    return ((q - ZERO) @ (w - ZERO).T) * w_scale.T * x_scale
 
 
 @given(n_rows=sizes, n_in=sizes, n_out=sizes)
@@ -113,8 +113,9 @@ def test_8_bit_products_need_no_operator(without_operators):
 def test_the_largest_number_of_a_row_is_127_and_zeros_stay_zero(rows):
     x = torch.stack([torch.tensor([scale, -scale / 3, 0.0]) for scale in rows] + [torch.zeros(3)])
     integers, scales = quantise(x)
-    assert integers[:-1, 0].tolist() == [LARGEST] * len(rows) and not integers[-1].any()
-    torch.testing.assert_close(integers * scales, x, atol=0, rtol=0.02)
+    assert integers[:-1, 0].tolist() == [ZERO + LARGEST] * len(rows)
+    assert integers[-1].tolist() == [ZERO] * 3
+    torch.testing.assert_close((integers.float() - ZERO) * scales, x, atol=0, rtol=0.02)
 
 
 def test_a_vector_is_rounded_the_same_whatever_stands_beside_it():

@@ -7,14 +7,6 @@ import torch
 from elmo.model.side_by_side import side_by_side
 
 
-@pytest.fixture
-def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
-
-
 def test_both_halves_run_at_the_same_time_with_half_of_the_threads(two_threads):
     met = threading.Barrier(2, timeout=20)
 

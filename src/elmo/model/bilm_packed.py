@@ -1,19 +1,23 @@
 """The biLM for inference: rows without padding, weights made ready once, directions side by side.
 
-The numbers are those of `BiLM`; `layer_form` says which form reads a layer. Axes: layers, batch,
+The numbers are those of `BiLM`; `layer_reader` says which form reads a layer. Axes: layers, batch,
 tokens (with boundaries or without), dim; packed (all tokens of a batch).
 """
 
 import threading
+from collections.abc import Callable
+from functools import partial
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from elmo.model.bilm import BiLM, BiLMOutput, BiLMState, check_rows
 from elmo.model.lstm import LayerState, Lstm
 from elmo.model.lstm_fused import FusedLstm
 from elmo.model.lstm_packed import PackedLstm, packed_order
+from elmo.model.lstm_paired import PairedLstm
 from elmo.model.product import PlainProduct, Product
 from elmo.model.product_int8 import Int8Product
 from elmo.model.product_onednn import OneDnnProduct, can_pack
@@ -25,28 +29,70 @@ FUSED_ROWS = 24
 LARGE_MATRIX = 2**20
 """Numbers in a matrix from which on a product takes so long that threads and oneDNN always pay."""
 
-LayerReader = PackedLstm | FusedLstm
-Form = tuple[type[LayerReader], type[Product]]
+
+class ApartLstm:
+    """A layer of which each direction is read by itself, both at the same time.
+
+    Args:
+        lstms: The layer of the forward and of the backward direction.
+        reader: What reads a direction.
+        form: How it multiplies.
+    """
+
+    def __init__(
+        self,
+        lstms: tuple[Lstm, Lstm],
+        reader: type[PackedLstm | FusedLstm],
+        form: type[Product],
+    ) -> None:
+        self.readers = [reader(lstm, form) for lstm in lstms]
+
+    def read(
+        self,
+        x: Float[Tensor, "directions packed dim"],
+        batch_sizes: list[int],
+        state: LayerState,
+    ) -> tuple[Float[Tensor, "directions packed dim"], LayerState]:
+        """As `PairedLstm.read`."""
+
+        def read_one(d: int) -> tuple[Tensor, LayerState]:
+            return self.readers[d].read(x[d], batch_sizes, LayerState(state.h[d], state.c[d]))
+
+        (forward_x, forward_state), (backward_x, backward_state) = side_by_side(read_one)
+        after = map(torch.stack, zip(forward_state, backward_state, strict=True))
+        return torch.stack([forward_x, backward_x]), LayerState(*after)
 
 
-def layer_form(lstm: Lstm, n_rows: float, *, int8: bool = False) -> Form:
+LayerReader = PairedLstm | ApartLstm
+
+
+def layer_reader(
+    lstms: tuple[Lstm, Lstm], n_rows: float, *, int8: bool = False
+) -> Callable[[tuple[Lstm, Lstm]], LayerReader]:
     """What reads a layer fastest.
 
     Args:
-        lstm: The layer.
+        lstms: The layer of both directions.
         n_rows: Rows per step, on average.
         int8: Whether matrices are to be of 8-bit numbers.
     """
-    weight = lstm.state_weight
+    weight = lstms[0].state_weight
     if int8:
-        return PackedLstm, Int8Product
+        return EIGHT_BITS
+    if n_rows < FUSED_ROWS and weight.numel() < LARGE_MATRIX:
+        return PairedLstm
     if weight.device.type != "cpu" or not can_pack(weight.dtype):
-        return PackedLstm, PlainProduct
+        return PLAIN
     if n_rows >= FUSED_ROWS:
-        return FusedLstm, OneDnnProduct
-    if weight.dtype == torch.float32 and (n_rows <= 1 or weight.numel() < LARGE_MATRIX):
-        return PackedLstm, PlainProduct  # reads the weights where they are
-    return PackedLstm, OneDnnProduct
+        return FUSED
+    # One row's product reads each weight once: where they are is as good a place as any.
+    return PLAIN if n_rows <= 1 and weight.dtype == torch.float32 else PACKED
+
+
+PLAIN = partial(ApartLstm, reader=PackedLstm, form=PlainProduct)
+PACKED = partial(ApartLstm, reader=PackedLstm, form=OneDnnProduct)
+FUSED = partial(ApartLstm, reader=FusedLstm, form=OneDnnProduct)
+EIGHT_BITS = partial(ApartLstm, reader=PackedLstm, form=Int8Product)
 
 
 class PackedBiLM:
@@ -63,12 +109,10 @@ class PackedBiLM:
     def __init__(self, bilm: BiLM, *, int8: bool = False) -> None:
         self.bilm = bilm
         self.int8 = int8
-        self._lock = threading.Lock()
         self.changes = WeightChanges(bilm.forward_lm, bilm.backward_lm)
+        self._lock = threading.Lock()
         self._made_at = 0
-        lstm = bilm.config.lstm
-        self._n_weights = 4 * lstm.hidden_dim * lstm.dim
-        self._readers: dict[tuple[int, int, Form], LayerReader] = {}
+        self._readers: dict[object, list[LayerReader]] = {}
 
     @torch.no_grad()
     def read(
@@ -83,47 +127,33 @@ class PackedBiLM:
         order, mirrored, batch_sizes = packed_order(mask[by_length])
         rows, steps = by_length[order // mask.shape[1]], order % mask.shape[1]
         packed = tokens[rows, steps]
-        dim = tokens.shape[-1]
         # Written where they belong: nothing of this size is held twice.
-        layers = tokens.new_zeros(self.bilm.config.n_layers, *mask.shape, 2 * dim)
+        shape = (self.bilm.config.n_layers, *mask.shape, 2 * tokens.shape[-1])
+        layers = tokens.new_zeros(shape)
         after = BiLMState(*map(torch.empty_like, state))
-        n_rows = len(packed) / max(1, len(batch_sizes))
-        readers = self._ready(n_rows)
 
-        def read(d: int) -> None:
-            half = slice(d * dim, (d + 1) * dim)
-            x = packed if d == 0 else packed[mirrored]
-            layers[0, rows, steps, half] = packed
-            for k, reader in enumerate(readers[d]):
-                start = LayerState(state.h[d, k, by_length], state.c[d, k, by_length])
-                out, new = reader.read(x, batch_sizes, start)
-                x = out + x if self.bilm.config.lstm.skip_connections and k > 0 else out
-                layers[k + 1, rows, steps, half] = x if d == 0 else x[mirrored]
-                after.h[d, k, by_length], after.c[d, k, by_length] = new
+        def write(k: int, x: Tensor) -> None:
+            layers[k, rows, steps] = torch.cat([x[0], x[1][mirrored]], dim=-1)
 
-        if n_rows >= FUSED_ROWS or self._n_weights >= LARGE_MATRIX:
-            side_by_side(read)
-        else:
-            read(0)
-            read(1)
+        x = torch.stack([packed, packed[mirrored]])
+        write(0, x)
+        for k, reader in enumerate(self._ready(len(packed) / max(1, len(batch_sizes)))):
+            start = LayerState(state.h[:, k, by_length], state.c[:, k, by_length])
+            out, new = reader.read(x, batch_sizes, start)
+            x = out + x if self.bilm.config.lstm.skip_connections and k > 0 else out
+            write(k + 1, x)
+            after.h[:, k, by_length], after.c[:, k, by_length] = new
         return BiLMOutput(layers, mask, after)
 
-    def _ready(self, n_rows: float) -> list[list[LayerReader]]:
-        """Of both directions, what reads each layer."""
-        directions = (self.bilm.forward_lm, self.bilm.backward_lm)
+    def _ready(self, n_rows: float) -> list[LayerReader]:
+        """What reads each layer."""
+        pairs = list(zip(self.bilm.forward_lm, self.bilm.backward_lm, strict=True))
+        layers = cast(list[tuple[Lstm, Lstm]], pairs)
         with self._lock:
             if self._made_at != (now := self.changes.count()):
                 self._readers.clear()
                 self._made_at = now
-            return [
-                [self._reader(d, k, lstm, n_rows) for k, lstm in enumerate(lstms)]
-                for d, lstms in enumerate(directions)
-            ]
-
-    def _reader(self, d: int, k: int, lstm: nn.Module, n_rows: float) -> LayerReader:
-        assert isinstance(lstm, Lstm)
-        form = layer_form(lstm, n_rows, int8=self.int8)
-        if (d, k, form) not in self._readers:
-            reader, product = form
-            self._readers[d, k, form] = reader(lstm, product)
-        return self._readers[d, k, form]
+            make = layer_reader(layers[0], n_rows, int8=self.int8)
+            if make not in self._readers:
+                self._readers[make] = list(map(make, layers))
+            return self._readers[make]

@@ -6,7 +6,7 @@ Rows are sorted by length, longest first, and tokens stand in the order of time:
 all second tokens of the rows that have one, and so on. Axes: packed (all tokens), dim.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -65,18 +65,12 @@ class PackedLstm:
         """
         config, hidden = self.config, self.config.hidden_dim
         h, c = state.h.clone(), state.c.clone()
-        stretch = max(1, GATE_BYTES // (4 * hidden * x.element_size()))
-        outputs, out, done, step = [], h, 0, 0
-        while step < len(batch_sizes):
-            sizes: list[int] = []
-            n_tokens = 0
-            for n in batch_sizes[step:]:
-                if sizes and n_tokens + n > stretch:
-                    break
-                sizes.append(n)
-                n_tokens += n
-            gates = self.inputs(x[done : done + n_tokens])
-            for n, of_step in zip(sizes, gates.split(sizes), strict=True):
+        outputs, out, done = [], h, 0
+        for sizes in stretches(batch_sizes, GATE_BYTES // (4 * hidden * x.element_size())):
+            part = x[done : done + sum(sizes)]
+            done += sum(sizes)
+            for of_step in self.inputs(part).split(sizes):
+                n = len(of_step)
                 h[n : len(out)] = out[n:]  # of rows that have ended
                 summed = self.states.plus(out[:n], of_step)
                 i, g, f_o = torch.split_with_sizes(summed, (hidden, hidden, 2 * hidden), 1)
@@ -87,9 +81,20 @@ class PackedLstm:
                     if config.projection_clip is not None:
                         out.clamp_(-config.projection_clip, config.projection_clip)
                 outputs.append(out)
-            done, step = done + n_tokens, step + len(sizes)
         h[: len(out)] = out
-        return torch.cat(outputs) if outputs else x.new_empty(0, config.dim), LayerState(h, c)
+        return torch.cat(outputs) if outputs else torch.empty_like(x), LayerState(h, c)
+
+
+def stretches(batch_sizes: Sequence[int], n_tokens: int) -> Iterator[list[int]]:
+    """Steps in turn, together as many as have at most that many tokens, or else one."""
+    sizes: list[int] = []
+    for n in batch_sizes:
+        if sizes and sum(sizes) + n > n_tokens:
+            yield sizes
+            sizes = []
+        sizes.append(n)
+    if sizes:
+        yield sizes
 
 
 def new_cell(i: Tensor, g: Tensor, f: Tensor, c: Tensor, cell_clip: float | None) -> Tensor:

@@ -9,22 +9,25 @@ from functools import cache
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from elmo.model.product import Product
 
 LARGEST = 127
+ZERO = 128
+"""What stands for zero in vectors: oneDNN is fast at products of unsigned by signed numbers."""
 SMALLEST_SCALE = 1e-30
 """So that a row of zeros can be divided by its scale."""
 
 
 def quantise(
     x: Float[Tensor, "rows dim"],
-) -> tuple[Int[Tensor, "rows dim"], Float[Tensor, "rows 1"]]:
-    """Integers from −127 to 127, and what to multiply each row by to have its numbers again."""
-    scale = (x.abs().amax(dim=1, keepdim=True) / LARGEST).clamp_min_(SMALLEST_SCALE)
-    return (x / scale).round_().to(torch.int8), scale
+) -> tuple[UInt8[Tensor, "rows dim"], Float[Tensor, "rows 1"]]:
+    """Integers from 1 to 255, where 128 is zero, and what their distances from it are times of."""
+    scale = torch.linalg.vector_norm(x, torch.inf, dim=1, keepdim=True)
+    scale.mul_(1 / LARGEST).clamp_min_(SMALLEST_SCALE)
+    return (x / scale).add_(ZERO + 0.5).to(torch.uint8), scale  # which cuts off what is behind .0
 
 
 class Int8Product(Product):
@@ -40,12 +43,13 @@ class Int8Product(Product):
         activation: str = "none",
     ) -> None:
         assert activation == "none"
-        integers, scale = quantise(weight.float())
+        unsigned, scale = quantise(weight.float())
         self.scale = scale.squeeze(1)
         self.bias = torch.zeros_like(self.scale) if bias is None else bias.float()
         self.fast = can_multiply_int8()
-        self.weight = _operators().qlinear_prepack(integers, None) if self.fast else integers
-        self._zero_points = torch.zeros(len(scale), dtype=torch.int64)
+        signed = (unsigned.short() - ZERO).to(torch.int8)
+        self.weight = _operators().qlinear_prepack(signed, None) if self.fast else signed
+        self._zeros = torch.zeros(len(scale), dtype=torch.int64)
 
     def __call__(self, x: Float[Tensor, "rows in_dim"]) -> Float[Tensor, "rows out_dim"]:
         integers, scale = quantise(x)
@@ -57,32 +61,29 @@ class Int8Product(Product):
         integers, scale = quantise(x)
         return y.addcmul_(self._multiply(integers), scale)
 
-    def _multiply(self, x: Int[Tensor, "rows in_dim"]) -> Float[Tensor, "rows out_dim"]:
-        if not self.fast:
-            return (x.float() @ self.weight.T.float()).mul_(self.scale)
-        return _operators().qlinear_pointwise(
-            x, 1.0, 0, self.weight, self.scale, self._zero_points,
-            None, 1.0, 0, torch.float32, "none", [], "",
-        )  # fmt: skip
+    def _multiply(self, x: UInt8[Tensor, "rows in_dim"]) -> Float[Tensor, "rows out_dim"]:
+        if self.fast:
+            return _multiply(x, self.weight, self.scale, self._zeros)
+        return ((x.float() - ZERO) @ self.weight.T.float()).mul_(self.scale)
+
+
+def _multiply(x: Tensor, packed: Tensor, scale: Tensor, zeros: Tensor) -> Tensor:
+    settings: tuple[Any, ...] = (None, 1.0, 0, torch.float32, "none", [], "")
+    return _operators().qlinear_pointwise(x, 1.0, ZERO, packed, scale, zeros, *settings)
 
 
 @cache
 def can_multiply_int8() -> bool:
-    """Whether oneDNN's product of signed 8-bit numbers works here: tried on a small one."""
+    """Whether oneDNN's product of 8-bit numbers works here: tried on a small one."""
     generator = torch.Generator().manual_seed(0)
-    x, weight = (
-        torch.randint(-LARGEST, LARGEST + 1, shape, generator=generator, dtype=torch.int8)
-        for shape in ((5, 32), (48, 32))
-    )
-    scale = torch.linspace(0.5, 2, 48)
+    x = torch.randint(1, 256, (5, 32), generator=generator, dtype=torch.uint8)
+    weight = torch.randint(-127, 128, (48, 32), generator=generator, dtype=torch.int8)
+    scale, zeros = torch.linspace(0.5, 2, 48), torch.zeros(48, dtype=torch.int64)
     try:
         with torch.inference_mode():
-            tried = _operators().qlinear_pointwise(
-                x, 1.0, 0, _operators().qlinear_prepack(weight, None), scale,
-                torch.zeros(48, dtype=torch.int64), None, 1.0, 0, torch.float32, "none", [], "",
-            )  # fmt: skip
-            return torch.allclose(tried, (x.float() @ weight.T.float()) * scale)
-    except (AttributeError, RuntimeError, TypeError):
+            tried = _multiply(x, _operators().qlinear_prepack(weight, None), scale, zeros)
+            return torch.allclose(tried, (x.float() - ZERO) @ weight.T.float() * scale)
+    except (AttributeError, RuntimeError, TypeError):  # absent, not for this processor, or changed
         return False
 
 
