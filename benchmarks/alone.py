@@ -1,4 +1,4 @@
-"""Each way that is measured runs in a process of its own: memory is its own, and nothing is warm."""
+"""Each way that is measured in a process of its own: memory is its own, and nothing is warm."""
 
 import multiprocessing
 import resource
@@ -33,6 +33,7 @@ def timed(run: Callable[[], object], n_runs: int) -> float:
 
 
 def seconds_of(run: Callable[[], object]) -> float:
+    """How long it takes, once."""
     started = time.perf_counter()
     run()
     return time.perf_counter() - started

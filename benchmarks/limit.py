@@ -1,4 +1,4 @@
-"""What this machine's processor can do: FLOP/s of large products, by whatever multiplies fastest."""
+"""What the processor can do: FLOP/s of large products, by whatever multiplies fastest."""
 
 from collections.abc import Callable
 

@@ -63,13 +63,6 @@ def no_tf32() -> Iterator[None]:
     torch.backends.cudnn.allow_tf32 = before
 
 
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(1)
-
-
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder beside the checkout with golden files, corpora and data sets."""

@@ -277,7 +277,7 @@ class Elmo(nn.Module):
         layers: int | str = "mix",
         state: str = "zero",
         normalise: bool = False,
-        batch_tokens: int = 4096,
+        batch_tokens: int = 8192,
         progress: bool | None = None,
     ) -> Float[np.ndarray, "sentences dim"]:
         """One vector per sentence: the mean of its tokens' vectors, boundaries not among them.
@@ -314,7 +314,7 @@ class Elmo(nn.Module):
         state: str = "zero",
         boundaries: bool = False,
         normalise: bool = False,
-        batch_tokens: int = 4096,
+        batch_tokens: int = 8192,
         progress: bool | None = None,
     ) -> list[Float[np.ndarray, "tokens dim"]]:
         """One vector per token.
@@ -357,7 +357,7 @@ class Elmo(nn.Module):
         state: str = "zero",
         boundaries: bool = False,
         normalise: bool = False,
-        batch_tokens: int = 4096,
+        batch_tokens: int = 8192,
         progress: bool | None = None,
     ) -> list[Float[np.ndarray, "layers tokens dim"]]:
         """One vector per token and layer.
@@ -398,7 +398,7 @@ class Elmo(nn.Module):
         boundaries: bool = False,
         normalise: bool = False,
         errors: Errors = "strict",
-        batch_tokens: int = 4096,
+        batch_tokens: int = 8192,
         force: bool = False,
         resume: bool = False,
         progress: Callable[[int], object] | None = None,

@@ -24,7 +24,7 @@ from elmo.token_vectors import TokenVectors
 logger = logging.getLogger(__name__)
 
 STATES = ("zero", "carry", "settled")
-SORTED_BATCHES = 8
+SORTED_BATCHES = 4
 """Batches' worth of sentences that are sorted by length together: more waste less, take memory."""
 SETTLED_CHANGE, SETTLED_READINGS = 1e-6, 300
 UNSETTLED_CHANGE = 1e-3

@@ -29,7 +29,7 @@ def embed(
     errors: Annotated[
         str, Option(help="Invalid UTF-8 and NUL: strict (refuse) | replace (by U+FFFD)")
     ] = "strict",
-    batch_tokens: Annotated[int, Option(help="Tokens per pass, padding included.")] = 4096,
+    batch_tokens: Annotated[int, Option(help="Tokens per pass, padding included.")] = 8192,
     device: options.Device = "auto",
     dtype: Annotated[str, Option(help="Of arithmetic: float32 | bfloat16 | …")] = "float32",
     url: options.Url = None,

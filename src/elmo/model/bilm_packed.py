@@ -1,4 +1,4 @@
-"""The biLM for inference: rows without padding, weights made ready once, directions side by side.
+"""The biLM for inference: rows without padding, weights made ready once.
 
 The numbers are those of `BiLM`; `layer_reader` says which form reads a layer. Axes: layers, batch,
 tokens (with boundaries or without), dim; packed (all tokens of a batch).
@@ -21,17 +21,16 @@ from elmo.model.lstm_paired import PairedLstm
 from elmo.model.product import PlainProduct, Product
 from elmo.model.product_int8 import Int8Product
 from elmo.model.product_onednn import OneDnnProduct, can_pack
-from elmo.model.side_by_side import side_by_side
 from elmo.model.weight_changes import WeightChanges
 
-FUSED_ROWS = 24
-"""Rows per step, on average, from which on fused steps are faster."""
-LARGE_MATRIX = 2**20
-"""Numbers in a matrix from which on a product takes so long that threads and oneDNN always pay."""
+FUSED_ROWS = {torch.float32: 48, torch.bfloat16: 24, torch.float16: 24}
+"""Rows per step, on average, from which on fused steps are fastest."""
+LARGE_MATRIX = 2**22
+"""Numbers in a matrix from which on, in float32, prepacked weights pay with few rows too."""
 
 
 class ApartLstm:
-    """A layer of which each direction is read by itself, both at the same time.
+    """A layer of which the directions are read one after the other.
 
     Args:
         lstms: The layer of the forward and of the backward direction.
@@ -54,13 +53,11 @@ class ApartLstm:
         state: LayerState,
     ) -> tuple[Float[Tensor, "directions packed dim"], LayerState]:
         """As `PairedLstm.read`."""
-
-        def read_one(d: int) -> tuple[Tensor, LayerState]:
-            return self.readers[d].read(x[d], batch_sizes, LayerState(state.h[d], state.c[d]))
-
-        (forward_x, forward_state), (backward_x, backward_state) = side_by_side(read_one)
-        after = map(torch.stack, zip(forward_state, backward_state, strict=True))
-        return torch.stack([forward_x, backward_x]), LayerState(*after)
+        outputs, after_h, after_c = torch.empty_like(x), *map(torch.empty_like, state)
+        for d, reader in enumerate(self.readers):
+            start = LayerState(state.h[d], state.c[d])
+            outputs[d], (after_h[d], after_c[d]) = reader.read(x[d], batch_sizes, start)
+        return outputs, LayerState(after_h, after_c)
 
 
 LayerReader = PairedLstm | ApartLstm
@@ -79,14 +76,15 @@ def layer_reader(
     weight = lstms[0].state_weight
     if int8:
         return EIGHT_BITS
-    if n_rows < FUSED_ROWS and weight.numel() < LARGE_MATRIX:
-        return PairedLstm
     if weight.device.type != "cpu" or not can_pack(weight.dtype):
-        return PLAIN
-    if n_rows >= FUSED_ROWS:
+        return PairedLstm
+    if n_rows >= FUSED_ROWS[weight.dtype]:
         return FUSED
-    # One row's product reads each weight once: where they are is as good a place as any.
-    return PLAIN if n_rows <= 1 and weight.dtype == torch.float32 else PACKED
+    if weight.dtype != torch.float32:
+        return PACKED
+    if n_rows <= 1:
+        return PLAIN  # reads the weights where they are, and a direction's stay in the cache
+    return PACKED if weight.numel() >= LARGE_MATRIX else PairedLstm
 
 
 PLAIN = partial(ApartLstm, reader=PackedLstm, form=PlainProduct)
@@ -125,17 +123,18 @@ class PackedBiLM:
         state = check_rows(self.bilm, mask, state)
         by_length = torch.argsort(mask.sum(dim=1), descending=True, stable=True)
         order, mirrored, batch_sizes = packed_order(mask[by_length])
-        rows, steps = by_length[order // mask.shape[1]], order % mask.shape[1]
-        packed = tokens[rows, steps]
+        places = by_length[order // mask.shape[1]] * mask.shape[1] + order % mask.shape[1]
+        packed = tokens.flatten(0, 1).index_select(0, places)
         # Written where they belong: nothing of this size is held twice.
         shape = (self.bilm.config.n_layers, *mask.shape, 2 * tokens.shape[-1])
         layers = tokens.new_zeros(shape)
         after = BiLMState(*map(torch.empty_like, state))
 
         def write(k: int, x: Tensor) -> None:
-            layers[k, rows, steps] = torch.cat([x[0], x[1][mirrored]], dim=-1)
+            both = torch.cat([x[0], x[1].index_select(0, mirrored)], dim=-1)
+            layers[k].flatten(0, 1).index_copy_(0, places, both)
 
-        x = torch.stack([packed, packed[mirrored]])
+        x = torch.stack([packed, packed.index_select(0, mirrored)])
         write(0, x)
         for k, reader in enumerate(self._ready(len(packed) / max(1, len(batch_sizes)))):
             start = LayerState(state.h[:, k, by_length], state.c[:, k, by_length])
