@@ -11,7 +11,7 @@ from elmo.config import LstmConfig
 from elmo.model import lstm_window, softmax_chunked
 from elmo.model.lstm import LayerState
 from elmo.model.lstm_window import read_window
-from elmo.pretrain.run import _compile
+from elmo.pretrain.run import compile_cells
 
 CLIPPED = LstmConfig(1, 7, 5, cell_clip=0.3, projection_clip=0.2)
 STEPS, ROWS = 6, 3
@@ -146,7 +146,7 @@ def test_compiled_as_pre_training_compiles_it_is_the_definition_still(monkeypatc
         # Without the type checks of the tests, as a run has them; undone after the test.
         monkeypatch.setattr(module, name, inspect.unwrap(getattr(module, name)))
     eager = lstm_window.cell_forward
-    _compile()
+    compile_cells()
     assert lstm_window.cell_forward is not eager
     for config in (
         LstmConfig(1, 64, 48, cell_clip=0.3, projection_clip=0.2),

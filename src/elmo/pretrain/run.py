@@ -136,7 +136,7 @@ def _train(
 ) -> None:
     settings, output = recipe.training, Path(recipe.output)
     if settings.compile:
-        _compile()
+        compile_cells()
     dtype = getattr(torch, settings.dtype)
     rng = np.random.default_rng(recipe.seed)
     tokens_per_step = settings.n_rows * settings.n_steps
@@ -222,7 +222,7 @@ def _endless_windows(
     return windows(corpus, order(), n_rows=n_rows, n_steps=n_steps)
 
 
-def _compile() -> None:
+def compile_cells() -> None:
     """Fuse the arithmetic between matrix products: fewer passes over memory, the same formulas."""
     for module, name in (
         (lstm_window, "cell_forward"),
