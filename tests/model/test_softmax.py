@@ -83,7 +83,7 @@ def test_the_sampled_loss_is_that_of_tensorflow(softmax, hidden, targets):
 def test_the_fast_sampled_loss_is_the_definition_and_so_are_its_gradients(
     softmax, hidden, targets, chunk, n_negatives, monkeypatch
 ):
-    monkeypatch.setattr(softmax_chunked, "CHUNK_TOKENS", chunk)
+    monkeypatch.setattr(softmax_chunked, "CPU_CHUNKS", (chunk, 2))
     negatives = draw_negatives(WORDS, n_negatives, np.random.default_rng(0))
     plain = softmax.sampled_loss(hidden, targets, negatives)
     fast = softmax.sampled_loss_fast(hidden, targets, negatives, torch.float64)

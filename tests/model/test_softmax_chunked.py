@@ -38,7 +38,7 @@ def test_losses_and_gradients_are_those_of_the_definition(problem, chunk, mean):
     shapes = (len(targets), DIM), (len(everywhere), DIM), (len(everywhere),)
     inputs = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(softmax_chunked, "CHUNK_TOKENS", chunk)
+        patch.setattr(softmax_chunked, "CPU_CHUNKS", (chunk, 2))
         ours = chunked_cross_entropy(*inputs, targets, everywhere, torch.float64)
     wanted = losses_of(*inputs, targets, everywhere)
     torch.testing.assert_close(ours, wanted, atol=1e-12, rtol=0)

@@ -69,18 +69,22 @@ def cell_forward(
     cell_clip: float | None,
     into: tuple[Tensor, Tensor, Tensor],
 ) -> None:
-    """Activate the gates in place; the new cell, its tanh and the output go where `into` says."""
-    i, g, f, o = gates.to(last_c.dtype).chunk(4, dim=-1)
-    i, g, f, o = torch.sigmoid(i), torch.tanh(g), torch.sigmoid(f), torch.sigmoid(o)
-    if keep is not None:
-        last_c = last_c * keep
-    c = f * last_c + i * g
+    """Activate the gates in place; the new cell, its tanh and the output go where `into` says.
+
+    Gates, tanh and output are in one dtype, cells in float32 at least.
+    """
+    c, tanh_c, out = into
+    hidden = c.shape[-1]
+    i, g, f_o = gates.split((hidden, hidden, 2 * hidden), dim=-1)
+    i.sigmoid_()
+    g.tanh_()
+    f, o = f_o.sigmoid_().chunk(2, dim=-1)
+    c.copy_(last_c if keep is None else last_c * keep).mul_(f.to(c.dtype))
+    c.addcmul_(i.to(c.dtype), g.to(c.dtype))
     if cell_clip is not None:
-        c = c.clamp(-cell_clip, cell_clip)
-    tanh_c = torch.tanh(c)
-    activated = torch.cat([i, g, f, o], dim=-1)
-    for stored, value in zip((*into, gates), (c, tanh_c, o * tanh_c, activated), strict=True):
-        stored.copy_(value)
+        c.clamp_(-cell_clip, cell_clip)
+    tanh_c.copy_(torch.tanh(c))
+    out.copy_(o * tanh_c)
 
 
 def cell_backward(
@@ -97,22 +101,20 @@ def cell_backward(
     the cell was clipped nothing flows back.
     """
     last_c, c, tanh_c = cells
-    i, g, f, o = gates.to(d_c.dtype).chunk(4, dim=-1)
-    tanh_c, d_out = tanh_c.to(d_c.dtype), d_out.to(d_c.dtype)
-    d_new = d_c + d_out * o * (1 - tanh_c * tanh_c)
+    i, g, f, o = gates.chunk(4, dim=-1)
+    d_c.addcmul_(d_out.to(d_c.dtype), (o * (1 - tanh_c * tanh_c)).to(d_c.dtype))
     if cell_clip is not None:
-        d_new = torch.where(c.abs() < cell_clip, d_new, 0.0)
-    d_last = d_new * f
+        d_c.masked_fill_(c.abs() >= cell_clip, 0.0)
+    d_new = d_c.to(gates.dtype, copy=True)
+    d_c.mul_(f.to(d_c.dtype))
     if keep is not None:
-        last_c, d_last = last_c * keep, d_last * keep
-    d_gates = [
-        d_new * g * i * (1 - i),
-        d_new * i * (1 - g * g),
-        d_new * last_c * f * (1 - f),
-        d_out * tanh_c * o * (1 - o),
-    ]
-    gates.copy_(torch.cat(d_gates, dim=-1))
-    d_c.copy_(d_last)
+        last_c = last_c * keep
+        d_c.mul_(keep)
+    o.mul_((1 - o) * (d_out * tanh_c))
+    f.mul_((1 - f) * (d_new * last_c.to(gates.dtype)))
+    d_g = d_new * i
+    i.mul_((1 - i) * (d_new * g))
+    g.copy_(d_g * (1 - g * g))
 
 
 class Window(torch.autograd.Function):

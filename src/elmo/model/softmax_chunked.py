@@ -11,10 +11,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CHUNK_TOKENS = 256
-"""Few enough that a chunk's scores stay in a core's cache between the passes over them."""
-CUDA_CHUNK_TOKENS = 4096
-"""Many enough that launches do not count, and few enough that scores take some hundred MiB."""
+CPU_CHUNKS, CUDA_CHUNKS = (64, 16), (4096, 1)
+"""Tokens in a chunk, and chunks whose gradients are made together. On a CPU so few tokens that a
+chunk's scores stay in the cores' caches between the passes over them; on a GPU so many that
+launches do not count, while scores take some hundred MiB."""
 
 
 def chunked_cross_entropy(
@@ -48,10 +48,11 @@ def probabilities(
     `true` are the target's scores with bias; `alone` marks tokens whose target is not among the
     words of all and is to be added to the sum.
     """
-    full = scores.to(bias.dtype) + bias
-    log_sum = torch.logsumexp(full, dim=1, keepdim=True)
+    full = scores.to(bias.dtype, copy=True).add_(bias)
+    top = full.amax(dim=1, keepdim=True)
+    log_sum = top + torch.log(full.sub_(top).exp_().sum(dim=1, keepdim=True))
     log_sum = torch.where(alone, torch.logaddexp(log_sum, true), log_sum)
-    return torch.exp(full - log_sum).to(scores.dtype), log_sum
+    return full.mul_(torch.exp(top - log_sum)).to(scores.dtype), log_sum
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
@@ -62,17 +63,21 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         losses = hidden.new_empty(len(hidden))
         d_hidden, d_weight = torch.empty_like(low), torch.zeros_like(weight)
         d_bias = torch.zeros_like(bias)
-        size = CUDA_CHUNK_TOKENS if hidden.is_cuda else CHUNK_TOKENS
-        for start in range(0, len(hidden), size):
-            chunk = slice(start, start + size)
-            h, own = low[chunk], targets[chunk].unsqueeze(1)
-            scores = h @ w.T
-            true = scores.gather(1, own).to(bias.dtype) + bias[own]
-            p, log_sum = probabilities(scores, shift, true, ~everywhere[own])
-            losses[chunk] = (log_sum - true).squeeze(1)
-            p.scatter_(1, own, torch.expm1(true - log_sum).to(dtype))
-            d_hidden[chunk] = p @ w
-            d_weight += p.T @ h
+        size, together = CUDA_CHUNKS if hidden.is_cuda else CPU_CHUNKS
+        for start in range(0, len(hidden), size * together):
+            group = slice(start, min(start + size * together, len(hidden)))
+            p = low.new_empty(group.stop - start, len(w))
+            for first in range(start, group.stop, size):
+                chunk = slice(first, min(first + size, group.stop))
+                own = targets[chunk].unsqueeze(1)
+                scores = low[chunk] @ w.T
+                true = scores.gather(1, own).to(bias.dtype) + bias[own]
+                part, log_sum = probabilities(scores, shift, true, ~everywhere[own])
+                losses[chunk] = (log_sum - true).squeeze(1)
+                part.scatter_(1, own, torch.expm1(true - log_sum).to(dtype))
+                p[first - start : chunk.stop - start] = part
+            d_hidden[group] = p @ w
+            d_weight += p.T @ low[group]
             d_bias += (p.new_ones(1, len(p)) @ p).squeeze(0)
         ctx.save_for_backward(d_hidden.to(hidden.dtype), d_weight, d_bias)
         return losses

@@ -13,13 +13,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.model.bilm import BiLM
+from elmo.model.char_cnn_window import encode_distinct
 from elmo.model.lstm import LayerState, Lstm
 from elmo.model.lstm_window import WindowReader, read_window
 from elmo.model.softmax import Negatives, Softmax
 from elmo.pretrain.windows import Window
 from elmo.text import char_ids
 
-LENGTH_GROUPS = 2
+LENGTH_GROUPS = 4
 
 LmState = Sequence[LayerState]
 """State of each LSTM layer, both directions stacked: (directions, rows, ·)."""
@@ -108,11 +109,10 @@ class LanguageModel(nn.Module):
         by_length = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
         device, max_chars = self.softmax.bias.device, self.bilm.config.char_cnn.max_chars
         parts = []
-        with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
-            for group in np.array_split(np.array(by_length), LENGTH_GROUPS):
-                ids = char_ids([tokens[i] for i in group], max_chars)
-                parts.append(self.bilm.char_cnn(torch.from_numpy(ids).to(device)))
-        vectors = torch.cat(parts).to(self.softmax.bias.dtype)
+        for group in np.array_split(np.array(by_length), LENGTH_GROUPS):
+            ids = torch.from_numpy(char_ids([tokens[i] for i in group], max_chars)).to(device)
+            parts.append(encode_distinct(self.bilm.char_cnn, ids, dtype))
+        vectors = torch.cat(parts)
         rank = np.empty(len(tokens), dtype=np.int64)
         rank[by_length] = np.arange(len(tokens))
         places = torch.from_numpy(rank[where].reshape(inputs.shape)).to(device)
