@@ -35,9 +35,11 @@ def compare(device):
     ):
         tolerance = TOLERANCE[dtype]
         inputs = random_inputs(hidden, rows, keeps, dtype, device)
-        plain, ours = (train(cells, clip, *inputs) for cells in (lstm_window, cell_triton))
+        # Kernels compute in float32 whatever they store, so that this is what they should give.
+        exact = [None if part is None else part.float() for part in inputs]
+        plain, ours = train(lstm_window, clip, *exact), train(cell_triton, clip, *inputs)
         for name in plain:
-            torch.testing.assert_close(ours[name], plain[name], atol=tolerance, rtol=0)
+            torch.testing.assert_close(ours[name].float(), plain[name], atol=tolerance, rtol=0)
         assert not torch.equal(ours["gates"], plain["activated"])
         plain, ours = (step(cells, clip, *inputs) for cells in (cell, cell_triton))
         for name in plain:

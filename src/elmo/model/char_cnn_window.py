@@ -5,36 +5,46 @@ heavy is matrix products (in bfloat16 where asked for), and gradients go back on
 window that was the largest. Axes: tokens, chars, char_dim, windows, filters, dim.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 from elmo.model.char_cnn import CharCnn
 
 
-def encode_distinct(
-    cnn: CharCnn, char_ids: Int[Tensor, "tokens chars"], dtype: torch.dtype = torch.float32
+def encode_groups(
+    cnn: CharCnn,
+    groups: Sequence[Int[Tensor, "_tokens _chars"]],
+    dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "tokens dim"]:
-    """Encode tokens; numbers and gradients are those of `CharCnn.forward`.
+    """Encode groups of tokens; numbers and gradients are those of `CharCnn.forward`.
 
     Where several windows are equally large, one of them gets the gradient.
 
     Args:
         cnn: The network.
-        char_ids: As for `CharCnn.forward`, best of similar length.
+        groups: Character ids as for `CharCnn.forward`; a group is as wide as its longest token.
         dtype: Of the matrix products.
+
+    Returns:
+        One vector per token, group after group.
     """
-    x = cnn.embedding(cnn.without_idle_padding(char_ids))
-    pooled = []
-    for convolution in cnn.convolutions:
-        assert isinstance(convolution, nn.Conv1d) and convolution.bias is not None
-        weight = convolution.weight.transpose(1, 2)  # (filters, width, char_dim)
-        pooled.append(_PooledConvolution.apply(x, weight, dtype) + convolution.bias)
-    x = cnn.activation(torch.cat(pooled, dim=-1))
-    with torch.autocast(x.device.type, dtype, enabled=dtype != torch.float32):
+    parts = []
+    for char_ids in groups:
+        x = cnn.embedding(cnn.without_idle_padding(char_ids))
+        pooled = []
+        for convolution in cnn.convolutions:
+            assert isinstance(convolution, nn.Conv1d) and convolution.bias is not None
+            weight = convolution.weight.transpose(1, 2)  # (filters, width, char_dim)
+            pooled.append(_PooledConvolution.apply(x, weight, dtype) + convolution.bias)
+        parts.append(torch.cat(pooled, dim=-1))
+    x = cnn.activation(torch.cat(parts))  # (tokens, filters)
+    with torch.autocast(x.device.type, dtype, enabled=dtype.itemsize < 4):
         return cnn.projection(cnn.highway(x)).to(x.dtype)
 
 
@@ -47,7 +57,11 @@ class _PooledConvolution(torch.autograd.Function):
         strides = (n_chars * char_dim, char_dim, 1)
         windows = x.to(dtype).as_strided((n_tokens, n_windows, width * char_dim), strides)
         windows, low = windows.flatten(0, 1), weight.flatten(1).to(dtype)
-        largest, places = (windows @ low.T).view(n_tokens, n_windows, n_filters).max(dim=1)
+        # As images with filters for colours: their pooling finds maxima and where they are ten
+        # times faster than `max`.
+        y = (windows @ low.T).view(n_tokens, n_windows, 1, n_filters).permute(0, 3, 1, 2)
+        pooled = functional.max_pool2d(y, (n_windows, 1), return_indices=True)
+        largest, places = (part.view(n_tokens, n_filters) for part in pooled)
         ctx.save_for_backward(windows, low, places)
         ctx.shapes = x.shape, weight.shape, x.dtype
         return largest.to(x.dtype)

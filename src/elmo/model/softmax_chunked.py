@@ -41,9 +41,9 @@ def chunked_cross_entropy(
 
 
 def probabilities(
-    scores: Tensor, bias: Tensor, true: Tensor, alone: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Scores without bias → softmax in their dtype, and the log of its sum.
+    scores: Tensor, bias: Tensor, true: Tensor, alone: Tensor, into: Tensor
+) -> Tensor:
+    """Scores without bias → their softmax, written `into` its place; the log of its sum.
 
     `true` are the target's scores with bias; `alone` marks tokens whose target is not among the
     words of all and is to be added to the sum.
@@ -52,7 +52,8 @@ def probabilities(
     top = full.amax(dim=1, keepdim=True)
     log_sum = top + torch.log(full.sub_(top).exp_().sum(dim=1, keepdim=True))
     log_sum = torch.where(alone, torch.logaddexp(log_sum, true), log_sum)
-    return full.mul_(torch.exp(top - log_sum)).to(scores.dtype), log_sum
+    into.copy_(full.mul_(torch.exp(top - log_sum)))
+    return log_sum
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
@@ -72,10 +73,10 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 own = targets[chunk].unsqueeze(1)
                 scores = low[chunk] @ w.T
                 true = scores.gather(1, own).to(bias.dtype) + bias[own]
-                part, log_sum = probabilities(scores, shift, true, ~everywhere[own])
+                part = p[first - start : chunk.stop - start]
+                log_sum = probabilities(scores, shift, true, ~everywhere[own], part)
                 losses[chunk] = (log_sum - true).squeeze(1)
                 part.scatter_(1, own, torch.expm1(true - log_sum).to(dtype))
-                p[first - start : chunk.stop - start] = part
             d_hidden[group] = p @ w
             d_weight += p.T @ low[group]
             d_bias += (p.new_ones(1, len(p)) @ p).squeeze(0)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.model.bilm import BiLM
-from elmo.model.char_cnn_window import encode_distinct
+from elmo.model.char_cnn_window import encode_groups
 from elmo.model.lstm import LayerState, Lstm
 from elmo.model.lstm_window import WindowReader, read_window
 from elmo.model.softmax import Negatives, Softmax
@@ -108,11 +108,11 @@ class LanguageModel(nn.Module):
         # Short tokens apart from long ones: a batch is as wide as its longest token.
         by_length = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
         device, max_chars = self.softmax.bias.device, self.bilm.config.char_cnn.max_chars
-        parts = []
-        for group in np.array_split(np.array(by_length), LENGTH_GROUPS):
-            ids = torch.from_numpy(char_ids([tokens[i] for i in group], max_chars)).to(device)
-            parts.append(encode_distinct(self.bilm.char_cnn, ids, dtype))
-        vectors = torch.cat(parts)
+        groups = [
+            torch.from_numpy(char_ids([tokens[i] for i in group], max_chars)).to(device)
+            for group in np.array_split(np.array(by_length), LENGTH_GROUPS)
+        ]
+        vectors = encode_groups(self.bilm.char_cnn, groups, dtype)
         rank = np.empty(len(tokens), dtype=np.int64)
         rank[by_length] = np.arange(len(tokens))
         places = torch.from_numpy(rank[where].reshape(inputs.shape)).to(device)
