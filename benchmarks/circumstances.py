@@ -16,7 +16,11 @@ def circumstances(n_threads: int, device: torch.device | None = None) -> dict[st
         names = [x for x in cpuinfo.read_text().splitlines() if x.startswith("model name")]
         processor = names[0].partition(":")[2].strip() if names else processor
     commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+        ["git", "describe", "--always", "--dirty"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     hardware = f"{processor}, {n_threads} threads"
     if device is not None and device.type == "cuda":

@@ -291,8 +291,7 @@ def training(
     made = endless(corpus, rng, n_rows)
     given = [(next(made), draw_negatives(N_WORDS, n_negatives, rng)) for _ in range(n_steps)]
     flops = sum(
-        training_flops(config, corpus.types, window.inputs, window.targets, n_negatives)
-        for window, _ in given
+        training_flops(config, corpus.types, window.inputs, n_negatives) for window, _ in given
     )
     rows = []
     for name, read in (("without graphs", read_window), ("graphs", WindowGraphs())):

@@ -34,10 +34,9 @@ def cnn_flops(config: CharCnnConfig, tokens: Iterable[str]) -> float:
 
 
 def training_flops(
-    config: BiLMConfig, types: Sequence[str], inputs: np.ndarray, targets: np.ndarray, n_drawn: int
+    config: BiLMConfig, types: Sequence[str], inputs: np.ndarray, n_drawn: int
 ) -> float:
     """Of a window (directions, steps, rows), forward and, twice as much, backward."""
-    n_words = n_drawn + len(np.unique(targets))
-    softmax = 2 * n_words * config.lstm.dim * inputs.size
+    softmax = 2 * (n_drawn + 1) * config.lstm.dim * inputs.size
     cnn = cnn_flops(config.char_cnn, [types[i] for i in np.unique(inputs)])
     return 3 * (inputs.size / 2 * lstm_flops(config.lstm) + softmax + cnn)

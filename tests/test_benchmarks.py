@@ -28,22 +28,96 @@ def model(tmp_path) -> Path:
     return tmp_path / "model"
 
 
-def test_the_inference_benchmark_compares_with_the_plain_reading(
-    model, tmp_path, monkeypatch, capsys
-):
+@pytest.fixture
+def here(monkeypatch):
+    """What is measured is measured in this process, on a machine of known limits."""
     monkeypatch.syspath_prepend(BENCHMARKS)
+
+    def imported(name):
+        module = importlib.import_module(name)
+        same_process = lambda work, _threads, *given: {**work(*given), "peak_mib": 1}  # noqa: E731
+        monkeypatch.setattr(module, "alone", same_process)
+        if hasattr(module, "gemm_limits"):
+            limits = {"float32": 1e7, "bfloat16": 2e7, "int8": 3e7}
+            monkeypatch.setattr(module, "gemm_limits", lambda: dict(limits))
+        return module
+
+    return imported
+
+
+def run(module, monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["a benchmark", *map(str, arguments), "--threads", "1"])
+    module.main()
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
+def test_the_inference_benchmark_compares_all_ways(here, model, tmp_path, monkeypatch, capsys):
+    (tmp_path / "a.conllu").write_text(f"{CONLLU}\n" * 40)
+    out = tmp_path / "out.json"
+    run(
+        here("inference"),
+        monkeypatch,
+        *(tmp_path / "a.conllu", "--sizes", model, "--out", out, "--repeat", "1"),
+    )
+    result = json.loads(out.read_text())
+    assert (result["n_sentences"], result["n_tokens"]) == (80, 160)
+    assert {"hardware", "torch", "commit", "date", "limit_gflops"} <= set(result)
+    assert len(result["rows"]) == 3 + 3 * 4
+    assert not any("failed" in row for row in result["rows"])
+    assert all(row["tokens_per_second"] > 0 < row["percent_of_limit"] for row in result["rows"])
+    assert result["rows"][0]["largest_difference_of_ours"] < 1e-5
+    assert "int8, one at a time" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
+def test_the_training_benchmark_compares_all_ways(here, tmp_path, monkeypatch, capsys):
+    (tmp_path / "a.txt").write_text("It works fine .\nWhy not ?\n" * 50)
+    training = here("training")
+    monkeypatch.setattr(training, "config_of", lambda size: TINY)
+    monkeypatch.setattr(training, "compile_cells", lambda: None)
+    for name, value in {"N_ROWS": 3, "N_STEPS": 4, "N_NEGATIVES": 4}.items():
+        monkeypatch.setattr(training, name, value)
+    out = tmp_path / "out.json"
+    run(training, monkeypatch, tmp_path / "a.txt", "--out", out, "--repeat", "1", "--windows", "3")
+    result = json.loads(out.read_text())
+    assert [row["way"] for row in result["rows"]] == [way for way, *_ in training.WAYS]
+    assert not any("failed" in row for row in result["rows"])
+    assert all(row["tokens_per_second"] > 0 for row in result["rows"])
+    assert "tokens/s" in capsys.readouterr().out
+
+
+def test_the_growth_benchmark_reads_as_many_tokens_as_asked(here, model, tmp_path, monkeypatch):
+    lines = (f"word{i} and word{i + 1}\n" for i in range(60))
+    (tmp_path / "a.txt").write_text("".join(lines))
+    out = tmp_path / "out.json"
+    given = (tmp_path / "a.txt", "--model", model, "--tokens", "9,100", "--cache-tokens", "7")
+    run(here("growth"), monkeypatch, *given, "--out", out)
+    few, many = json.loads(out.read_text())["rows"]
+    assert (few["n_tokens"], many["n_tokens"]) == (9, 102)
+    assert many["remembered"] == 7
+
+
+def test_the_precision_benchmark_compares_each_layer(here, model, tmp_path, monkeypatch):
     (tmp_path / "a.conllu").write_text(CONLLU)
     out = tmp_path / "out.json"
-    arguments = [str(tmp_path / "a.conllu"), "--model", str(model), "--out", str(out)]
-    monkeypatch.setattr(
-        sys, "argv", ["inference.py", *arguments, "--repeat", "1", "--threads", "2"]
-    )
-    importlib.import_module("inference").main()
-    result = json.loads(out.read_text())
-    assert (result["n_sentences"], result["n_tokens"]) == (2, 4)
-    assert result["largest_difference"] < 1e-5
-    assert {"hardware", "torch", "commit", "date"} <= set(result)
-    assert "tokens/s" in capsys.readouterr().out
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    low_precision = importlib.import_module("low_precision")
+    before = torch.get_num_threads()
+    run(low_precision, monkeypatch, tmp_path / "a.conllu", "--model", model, "--out", out)
+    torch.set_num_threads(before)
+    rows = json.loads(out.read_text())["rows"]
+    assert len(rows) == 3 * 2 * 3
+    assert all(0.9 < row["smallest"] <= row["mean"] <= 1.000001 for row in rows)
+
+
+def test_work_alone_reports_its_result_its_memory_and_its_failure(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    alone = importlib.import_module("alone").alone
+    result = alone(vars, 1, argparse.Namespace(a=1))
+    assert result["a"] == 1 and result["peak_mib"] > 10
+    assert alone(vars, 1, 3) == {
+        "failed": "TypeError: vars() argument must have __dict__ attribute"
+    }
 
 
 def test_the_gpu_benchmark_measures_whatever_device_it_is_given(tmp_path, monkeypatch, capsys):

@@ -3,6 +3,7 @@ import gzip
 import json
 import lzma
 import re
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import h5py
@@ -172,7 +173,8 @@ def test_a_mix_with_layer_norm_sees_one_sentence_and_its_boundaries(elmo):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "far"), [(torch.bfloat16, 0.5), (torch.float64, 1e-5), (torch.float32, 1e-6)]
+    ("dtype", "far"),
+    [(torch.bfloat16, 0.5), (torch.int8, 0.5), (torch.float64, 1e-5), (torch.float32, 1e-6)],
 )
 def test_vectors_are_float32_whatever_the_model_computes_with(tmp_path, elmo, dtype, far):
     save_folder(Checkpoint(elmo.bilm), tmp_path)
@@ -183,6 +185,54 @@ def test_vectors_are_float32_whatever_the_model_computes_with(tmp_path, elmo, dt
         assert ours.dtype == np.float32
         np.testing.assert_allclose(ours, exact, atol=far)
     assert other.encode_layers(SENTENCES)[0].dtype == np.float32
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_8_bits_are_a_rounding_that_no_neighbour_changes(tmp_path, elmo, batched):
+    save_folder(Checkpoint(elmo.bilm), tmp_path)
+    short = Elmo.from_pretrained(tmp_path, dtype=torch.int8)
+    together = short.encode_layers(SENTENCES, batch_tokens=8192 if batched else 1)
+    close(together, [short.encode_layers([sentence])[0] for sentence in SENTENCES])
+    exact = elmo.encode_layers(SENTENCES)
+    close([v[0] for v in together], [v[0] for v in exact])  # the CNN is left in float32
+    far = [np.abs(a - b).max() for a, b in zip(together, exact, strict=True) if a.size]
+    assert 1e-4 < max(far) < 0.5
+
+
+@pytest.mark.parametrize("n_rows", [1, 4, 70])
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_callers_autocast_changes_nothing(n_rows, warm):
+    elmo, sentences = Elmo(random_bilm(scale=1.0)), [["a", "The", "naïve"]] * n_rows
+    expected = Elmo(elmo.bilm)(sentences).mixes[0].detach()
+    if warm:
+        elmo.encode_tokens(sentences)
+    with torch.autocast("cpu", torch.bfloat16):
+        tokens = elmo.encode_layers(sentences)
+    close(tokens, Elmo(elmo.bilm).encode_layers(sentences))
+    with torch.autocast("cpu", torch.bfloat16):
+        found = elmo(sentences).mixes[0]
+    torch.testing.assert_close(found.float(), expected, atol=0.05, rtol=0.05)
+
+
+def test_threads_at_once_get_what_each_gets_alone():
+    elmo = Elmo(random_bilm(scale=1.0), cache_tokens=3)
+    texts = [[[f"w{i}", "and", f"x{j}"] * (j + 1) for j in range(4)] for i in range(6)]
+    alone = [elmo.encode_layers(text) for text in texts]
+    elmo = Elmo(random_bilm(scale=1.0), cache_tokens=3)  # whoever comes first makes it ready
+    with ThreadPoolExecutor(len(texts)) as pool:
+        for _ in range(3):
+            for ours, expected in zip(pool.map(elmo.encode_layers, texts), alone, strict=True):
+                close(ours, expected)
+
+
+def test_after_a_warm_up_nothing_is_made_ready_any_more():
+    elmo = Elmo(random_bilm())
+    elmo.warm_up()
+    packed = elmo._reader._packed
+    made = {id(reader) for readers in packed._readers.values() for reader in readers}
+    elmo.encode_tokens(["One sentence."])
+    elmo.encode_tokens([["many", "sentences"]] * 70)
+    assert {id(reader) for readers in packed._readers.values() for reader in readers} == made
 
 
 def test_a_token_of_ten_thousand_characters_is_one_vector(elmo):
@@ -273,6 +323,15 @@ def test_a_device_that_is_not_there_is_refused():
             Elmo.from_pretrained(device="cuda")
     with pytest.raises(ValueError, match="device is 'abacus', but expected auto, cpu or cuda"):
         Elmo.from_pretrained(device="abacus")
+
+
+def test_a_dtype_that_cannot_be_is_refused():
+    with pytest.raises(TypeError, match=r"dtype is torch.int16, but expected one of torch.float32"):
+        Elmo.from_pretrained(dtype=torch.int16)
+    with pytest.raises(
+        ValueError, match='is for the CPU, but the device is meta: pass device="cpu"'
+    ):
+        Elmo.from_pretrained(dtype=torch.int8, device="meta")
 
 
 # ---- files --------------------------------------------------------------------------------------
@@ -380,6 +439,8 @@ def test_an_unfinished_output_does_not_go_on_with_another_text(elmo, text, tmp_p
     with pytest.raises(ValueError, match="cannot resume"):
         elmo.encode_file(text, out, tokenized=True, resume=True)
     text.write_text(before, encoding="utf-8")
+    with pytest.raises(ValueError, match="cannot resume"):
+        Elmo(elmo.bilm, int8=True).encode_file(text, out, tokenized=True, resume=True)
     # Another budget is no other setting: it changes no vector.
     elmo.encode_file(text, out, tokenized=True, resume=True, batch_tokens=3)
     close(list(read_vectors(out)), elmo.encode_layers(SENTENCES))

@@ -58,6 +58,23 @@ def test_a_changed_weight_makes_it_forget():
     assert vectors_of(["a"]).dtype == torch.float64
 
 
+def test_an_interruption_mixes_no_two_tokens_up(monkeypatch):
+    cnn = random_bilm().char_cnn
+    vectors_of = TokenVectors(cnn, 1500)
+    first = [f"a{i}" for i in range(1000)]
+    vectors_of(first)
+
+    def fail(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(vectors_of, "_grow", fail)
+        with pytest.raises(MemoryError):
+            vectors_of([f"b{i}" for i in range(600)])
+    vectors_of([f"c{i}" for i in range(300)])
+    torch.testing.assert_close(vectors_of(first), directly(cnn, first), atol=1e-5, rtol=0)
+
+
 def test_many_tokens_of_many_lengths_come_back_in_order():
     cnn = random_bilm().char_cnn
     tokens = [f"{'y' * (i % 23)}{i}" for i in range(1500)]

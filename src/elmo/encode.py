@@ -48,6 +48,8 @@ Sentences = Sequence[Any]
 """Raw texts (str), or tokenized sentences (sequences of str); we say ourselves which is neither."""
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int8)
+MANY_ROWS = 64
+"""A batch of so many sentences is read in the way that is for large batches."""
 LONG_INPUT = 1000
 """Sentences from which on a progress bar is shown, where someone can see it."""
 
@@ -270,6 +272,16 @@ class Elmo(nn.Module):
             self._tokenizer = Tokenizer(self.language)
         return self._tokenizer
 
+    def warm_up(self) -> None:
+        """Do now what the first calls would wait for: the tokenizer, weights made ready.
+
+        For a server, say. Without it the first sentence, and the first large batch, take longer, by
+        tenths of a second with the largest models.
+        """
+        self.encode_tokens(["A word."])
+        for n_rows in (1, 2, MANY_ROWS):
+            self.encode_tokens([["word"]] * n_rows)
+
     def encode(
         self,
         sentences: Sentences,
@@ -320,7 +332,7 @@ class Elmo(nn.Module):
         """One vector per token.
 
         With `state="zero"` each sentence is read on its own: neither its neighbours, nor their
-        order, nor `batch_tokens` change a vector, beyond float32 rounding.
+        order, nor `batch_tokens` change a vector, beyond rounding of the dtype.
 
         Args:
             sentences: Raw texts, each split as `tokenize` does; or tokenized sentences of any
@@ -445,6 +457,7 @@ class Elmo(nn.Module):
             "errors": errors,
             "input": _fingerprint_of_file(input),
             "model": self._fingerprint(),
+            "int8": self._reader.int8,
         }
         check_reading(state, batch_tokens)
         if errors not in ERRORS:

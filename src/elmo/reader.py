@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from elmo.model.bilm import BiLM, BiLMOutput, BiLMState
 from elmo.model.bilm_packed import PackedBiLM
+from elmo.model.device import full_precision
 from elmo.model.lstm_cuda import CudaReader
 from elmo.model.scalar_mix import ScalarMix
 from elmo.text import BEGIN_SENTENCE, END_SENTENCE, length_sorted_batches
@@ -46,11 +47,12 @@ class Reader:
         self._packed = PackedBiLM(bilm, int8=int8)
         self._on_gpu = CudaReader(bilm)
         self.token_vectors = TokenVectors(bilm.char_cnn, cache_tokens)
+        self.int8 = int8
         self._opened: tuple[tuple[int, int], BiLMState] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, or what is stored of it, begins anew: locks and prepared weights stay behind."""
-        return Reader, (self._packed.bilm, self.token_vectors.max_tokens, self._packed.int8)
+        return Reader, (self._packed.bilm, self.token_vectors.max_tokens, self.int8)
 
     def read(
         self,
@@ -129,7 +131,8 @@ class Reader:
     ) -> BiLMOutput:
         """As `BiLM.read` without dropout or gradients, in the way that suits the device."""
         reader = self._on_gpu if tokens.is_cuda else self._packed
-        return reader.read(tokens, mask, state)
+        with full_precision(tokens.device):
+            return reader.read(tokens, mask, state)
 
     def batch(
         self, sentences: Sequence[list[Any]], *, framed: bool = True
@@ -163,10 +166,12 @@ class Reader:
         weights = (self.token_vectors.changes.count(), self._packed.changes.count())
         if start is None and self._opened is not None and self._opened[0] == weights:
             return self._opened[1]
-        tokens, mask = self.batch([[BEGIN_SENTENCE], [END_SENTENCE]], framed=False)
-        rows = None if start is None else _repeated(start, 2)
-        read = self.read_padded(tokens, mask, rows).state
-        opened = BiLMState(*(torch.stack([p[0, :, :1], p[1, :, 1:]]) for p in read))
+        # One after the other: weights for several rows need not be made ready for this.
+        left, right = (
+            self.read_padded(*self.batch([[boundary]], framed=False), start).state
+            for boundary in (BEGIN_SENTENCE, END_SENTENCE)
+        )
+        opened = BiLMState(*(torch.stack([a[0], b[1]]) for a, b in zip(left, right, strict=True)))
         if start is None:
             self._opened = weights, opened
         return opened

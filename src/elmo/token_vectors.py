@@ -14,6 +14,7 @@ from torch import Tensor
 
 from elmo.model.char_cnn import CharCnn
 from elmo.model.char_cnn_packed import PackedCharCnn
+from elmo.model.device import full_precision
 from elmo.model.weight_changes import WeightChanges
 from elmo.text import char_ids
 
@@ -21,7 +22,7 @@ from elmo.text import char_ids
 class TokenVectors:
     """Vectors of the tokens seen last, in bounded memory; for any number of threads.
 
-    What is remembered is forgotten as soon as weights change.
+    What is remembered is forgotten as soon as weights change; see `WeightChanges` for what is seen.
 
     Args:
         char_cnn: What computes them.
@@ -52,14 +53,17 @@ class TokenVectors:
             TypeError: If a token is not a string.
             ValueError: If it holds a lone surrogate or a NUL.
         """
-        with self._lock:
-            return self._look_up(tokens)
+        with self._lock, full_precision(self.char_cnn.embedding.weight.device):
+            try:
+                return self._look_up(tokens)
+            except (KeyboardInterrupt, MemoryError, RuntimeError):
+                self._forget()  # what was interrupted may have left names without vectors
+                raise
 
     def _look_up(self, tokens: Sequence[str]) -> Tensor:
         if self._made_at != (now := self.changes.count()):
-            self._places.clear()
-            self._vectors = self._packed = None
-            self._made_at = now
+            self._forget()
+            self._packed, self._made_at = None, now
         weight = self.char_cnn.embedding.weight
         vectors = weight.new_empty(len(tokens), self.char_cnn.config.dim)
         known, places, absent = [], [], []
@@ -78,6 +82,10 @@ class TokenVectors:
             vectors[absent] = computed
             self._remember([tokens[i] for i in absent], computed)
         return vectors
+
+    def _forget(self) -> None:
+        self._places.clear()
+        self._vectors = None
 
     def _compute(self, tokens: Sequence[str]) -> Tensor:
         if self._packed is None:

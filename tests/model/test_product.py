@@ -102,6 +102,16 @@ def test_8_bit_products_are_exact_products_of_rounded_numbers(n_rows, n_in, n_ou
     torch.testing.assert_close(product.plus(x, y.clone()).double(), expected + y, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_8_bit_products_are_right_for_any_layout_and_dtype(dtype):
+    weight, x = numbers(48, 32).to(dtype), numbers(300, 32).to(dtype)
+    expected = scaled(weight, x)
+    for layout in (weight, weight.T.contiguous().T):
+        ours = Int8Product(layout)(x).double()
+        torch.testing.assert_close(ours, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(expected, x.double() @ weight.double().T, atol=0.1, rtol=0)
+
+
 def test_8_bit_products_need_no_operator(without_operators):
     weight, bias, x = numbers(7, 5), numbers(7), numbers(3, 5)
     product = Int8Product(weight, bias)

@@ -1,5 +1,7 @@
 """Where to compute."""
 
+from contextlib import AbstractContextManager
+
 import torch
 
 
@@ -21,3 +23,8 @@ def named_device(name: str | torch.device) -> torch.device:
             "install a PyTorch with CUDA"
         )
     return device
+
+
+def full_precision(device: torch.device) -> AbstractContextManager[object]:
+    """A context in which a caller's autocast does not change what is computed in."""
+    return torch.autocast(device.type, enabled=False)

@@ -15,8 +15,9 @@ from torch import Tensor
 from elmo.model.lstm import LayerState, Lstm
 from elmo.model.product import PlainProduct, Product
 
-GATE_BYTES = 2**26
-"""Memory for the gates of one stretch of time; a long sentence is read in several."""
+GATE_BYTES = 2**24
+"""Memory for the gates of one stretch of time; what is longer is read in several. So little that
+it is kept for the next stretch: new memory costs as much as a third of the product."""
 
 
 def packed_order(
@@ -76,7 +77,9 @@ class PackedLstm:
                 i, g, f_o = torch.split_with_sizes(summed, (hidden, hidden, 2 * hidden), 1)
                 f, o = f_o.sigmoid_().chunk(2, 1)
                 out = new_cell(i.sigmoid_(), g.tanh_(), f, c[:n], config.cell_clip).mul_(o)
-                if self.projection is not None:
+                if self.projection is None:
+                    out = out.clone()  # or it would keep the gates, in which it lies
+                else:
                     out = self.projection(out)
                     if config.projection_clip is not None:
                         out.clamp_(-config.projection_clip, config.projection_clip)
@@ -88,11 +91,13 @@ class PackedLstm:
 def stretches(batch_sizes: Sequence[int], n_tokens: int) -> Iterator[list[int]]:
     """Steps in turn, together as many as have at most that many tokens, or else one."""
     sizes: list[int] = []
+    room = n_tokens
     for n in batch_sizes:
-        if sizes and sum(sizes) + n > n_tokens:
+        if sizes and n > room:
             yield sizes
-            sizes = []
+            sizes, room = [], n_tokens
         sizes.append(n)
+        room -= n
     if sizes:
         yield sizes
 

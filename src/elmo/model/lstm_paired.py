@@ -52,7 +52,9 @@ class PairedLstm:
                 i, g, f_o = torch.split_with_sizes(summed, (hidden, hidden, 2 * hidden), 2)
                 f, o = f_o.sigmoid_().chunk(2, 2)
                 out = new_cell(i.sigmoid_(), g.tanh_(), f, c[:, :n], config.cell_clip).mul_(o)
-                if self.projection is not None:
+                if self.projection is None:
+                    out = out.clone()  # or it would keep the gates, in which it lies
+                else:
                     out = torch.bmm(out, self.projection)
                     if config.projection_clip is not None:
                         out.clamp_(-config.projection_clip, config.projection_clip)

@@ -25,6 +25,7 @@ def quantise(
     x: Float[Tensor, "rows dim"],
 ) -> tuple[UInt8[Tensor, "rows dim"], Float[Tensor, "rows 1"]]:
     """Integers from 1 to 255, where 128 is zero, and what their distances from it are times of."""
+    x = x.float().contiguous()  # what it is multiplied as is laid out in rows
     scale = torch.linalg.vector_norm(x, torch.inf, dim=1, keepdim=True)
     scale.mul_(1 / LARGEST).clamp_min_(SMALLEST_SCALE)
     return (x / scale).add_(ZERO + 0.5).to(torch.uint8), scale  # which cuts off what is behind .0
@@ -43,7 +44,7 @@ class Int8Product(Product):
         activation: str = "none",
     ) -> None:
         assert activation == "none"
-        unsigned, scale = quantise(weight.float())
+        unsigned, scale = quantise(weight)
         self.scale = scale.squeeze(1)
         self.bias = torch.zeros_like(self.scale) if bias is None else bias.float()
         self.fast = can_multiply_int8()
@@ -78,7 +79,10 @@ def can_multiply_int8() -> bool:
     generator = torch.Generator().manual_seed(0)
     x = torch.randint(1, 256, (5, 32), generator=generator, dtype=torch.uint8)
     weight = torch.randint(-127, 128, (48, 32), generator=generator, dtype=torch.int8)
-    scale, zeros = torch.linspace(0.5, 2, 48), torch.zeros(48, dtype=torch.int64)
+    scale, zeros = (
+        torch.linspace(0.5, 2, 48, dtype=torch.float32),
+        torch.zeros(48, dtype=torch.int64),
+    )
     try:
         with torch.inference_mode():
             tried = _multiply(x, _operators().qlinear_prepack(weight, None), scale, zeros)

@@ -12,6 +12,9 @@ SAMPLED = 64
 class WeightChanges:
     """Watches weights of some modules: moved, replaced, or written to.
 
+    Any change by autograd's own means is seen; a write behind its back, as by `.data` or a fused
+    optimiser, if it changes one of the numbers that are looked at.
+
     Args:
         modules: Whose parameters are watched.
     """
@@ -35,7 +38,7 @@ class WeightChanges:
                 parameters = [p for m in self._modules for p in m._parameters.values()]
                 self._versions = list(map(_version, parameters))
                 self._samples = [_sample(p) for p in parameters if p is not None]
-            elif torch.equal(torch.cat(self._samples), self._sampled):
+            elif torch.allclose(torch.cat(self._samples), self._sampled, 0, 0, equal_nan=True):
                 return self._n_changes
             self._sampled = torch.cat(self._samples)
             self._n_changes += 1
