@@ -156,7 +156,8 @@ def test_what_an_interrupted_run_wrote_is_gone_on_with(folder, how):
     lines = [f"w{i} and w{i % 7} again" for i in range(40_000)]
     (folder / "long.txt").write_text("".join(f"{line}\n" for line in lines))
     arguments = ["embed", "long.txt", "out.hdf5", "--model", "model", "--tokenized"]
-    process = start(*arguments)
+    # In batches so small that it cannot end before it is stopped; they change no vector.
+    process = start(*arguments, "--batch-tokens", "50")
     deadline = time.monotonic() + 120
     while not (folder / "out.hdf5.partial" / "commit").exists():
         assert process.poll() is None and time.monotonic() < deadline, "ended before it was killed"
