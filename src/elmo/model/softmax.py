@@ -80,6 +80,7 @@ class Softmax(nn.Module):
         targets: Int[Tensor, " tokens"],
         negatives: Negatives,
         dtype: torch.dtype = torch.float32,
+        elsewhere: Int[Tensor, " words"] | None = None,
     ) -> Float[Tensor, " tokens"]:
         """As `sampled_loss`, chunk by chunk, with sparse gradients for the words that took part.
 
@@ -88,11 +89,13 @@ class Softmax(nn.Module):
             targets: The words that stand there.
             negatives: From `draw_negatives`.
             dtype: Of the matrix products.
+            elsewhere: Words that get a row in the gradient too, of zeros if they take no part.
         """
         words = negatives.words.to(hidden.device)
         drawn = words.new_full((len(self.bias),), -1)
         drawn[words] = torch.arange(len(words), device=words.device)
-        rows = torch.unique(torch.cat([words, targets]))
+        others = words[:0] if elsewhere is None else elsewhere.to(hidden.device)
+        rows = torch.unique(torch.cat([words, targets, others[others >= 0]]))
         place = torch.empty_like(drawn)
         place[rows] = torch.arange(len(rows), device=rows.device)
         weight, bias = _Rows.apply(self.weight, rows), _Rows.apply(self.bias, rows)

@@ -12,6 +12,8 @@ from elmo.text import SPECIALS
 from elmo.training import OptimiserConfig
 
 DTYPES = ("float32", "bfloat16")
+SOFTMAXES = ("sampled", "full", "adaptive")
+BATCHES = ("windows", "sentences")
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,21 @@ class TrainingConfig:
     """How to learn.
 
     Args:
-        n_rows: Sentences read side by side.
+        n_rows: Sentences read side by side, by each process.
         n_steps: Tokens after which backpropagation through time is cut.
+        batches: `windows` of `n_rows` × `n_steps` without padding, as the original; or whole
+            `sentences` of like lengths, at most `n_rows` × `n_steps` tokens with padding, each
+            from a zero state.
         carry: Whether LSTM state is carried from one sentence to the next, as the original does, or
-            each sentence begins from zero, as vectors are computed later.
-        n_negatives: Words drawn for the sampled softmax; 0 for the full one.
-        n_epochs: Passes over the corpus at most.
-        minutes: Time at most, of training alone; the schedule follows whichever bound comes first.
+            each sentence begins from zero, as vectors are computed later. Of windows.
+        n_accumulate: Batches whose gradients are added up before weights change.
+        softmax: `sampled`, as the original; `full`, exact and slow; `adaptive`, exact and fast, of
+            another form (Grave et al., 2017).
+        n_negatives: Words drawn for a sampled softmax; with no more words than these it is full.
+        n_epochs: Passes over the corpus at most; 10 where no bound is given.
+        n_tokens: Predictions per direction at most.
+        minutes: Time at most, of training alone; such a run ends elsewhere when it is repeated.
+            The schedule follows whichever of the three bounds comes first.
         dtype: Of matrix products: `float32` or `bfloat16`; weights are float32 always.
         compile: Whether to fuse gate arithmetic with torch.compile, which needs a C++ compiler.
         device: Where to learn: `cpu`, `cuda`, or `auto`, which takes a GPU if there is one. The
@@ -63,23 +73,51 @@ class TrainingConfig:
 
     n_rows: int = 128
     n_steps: int = 20
+    batches: str = "windows"
     carry: bool = True
+    n_accumulate: int = 1
+    softmax: str = "sampled"
     n_negatives: int = 8192
-    n_epochs: float = 10.0
+    n_epochs: float | None = None
+    n_tokens: int | None = None
     minutes: float | None = None
     dtype: str = "float32"
     compile: bool = False
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise ValueError(f"dtype is {self.dtype!r}, but expected one of {DTYPES}")
-        for name in ("n_rows", "n_steps"):
+        for name, choices in (("dtype", DTYPES), ("softmax", SOFTMAXES), ("batches", BATCHES)):
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}, but expected one of {choices}"
+                )
+        for name in ("n_rows", "n_steps", "n_accumulate", "n_negatives"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, but must be at least 1")
-        if self.n_negatives < 0:
-            raise ValueError(f"n_negatives is {self.n_negatives}: give 0 for the full softmax")
-        check_positive(self, "n_epochs", "minutes")
+        check_positive(self, "n_epochs", "n_tokens", "minutes")
+        if self.n_epochs is None and self.n_tokens is None and self.minutes is None:
+            object.__setattr__(self, "n_epochs", 10.0)
+
+
+@dataclass(frozen=True)
+class ValidationConfig:
+    """Held-out perplexity during training, by full softmax; the best model is the one kept.
+
+    Args:
+        every_tokens: Predictions per direction between measurements; None measures after every
+            epoch, and at least every 2 million.
+        n_sentences: Of the held-out text, spread evenly, during training; all of it at the end.
+        patience: Measurements without a new best one after which training stops; 0 never stops.
+    """
+
+    every_tokens: int | None = None
+    n_sentences: int = 2000
+    patience: int = 10
+
+    def __post_init__(self) -> None:
+        check_positive(self, "every_tokens", "n_sentences")
+        if self.patience < 0:
+            raise ValueError(f"patience is {self.patience}: give 0 to never stop")
 
 
 @dataclass(frozen=True)
@@ -88,22 +126,18 @@ class LogConfig:
 
     Args:
         every_steps: Between lines of the metric log.
-        save_minutes: Between saves of the model so far, with held-out perplexity.
-        heldout_sentences: Sentences, spread evenly, for perplexity during training; all at the end.
+        save_minutes: Between saves of everything that a run needs to go on.
         tensorboard: Whether TensorBoard events are written too.
     """
 
     every_steps: int = 50
     save_minutes: float = 10.0
-    heldout_sentences: int = 2000
     tensorboard: bool = True
 
     def __post_init__(self) -> None:
         if self.every_steps < 1:
             raise ValueError(f"every_steps is {self.every_steps}, but must be at least 1")
         check_positive(self, "save_minutes")
-        if self.heldout_sentences < 0:
-            raise ValueError(f"heldout_sentences is {self.heldout_sentences}, but counts sentences")
 
 
 @dataclass(frozen=True)
@@ -116,6 +150,7 @@ class PretrainRecipe:
         model: The biLM's architecture.
         optimiser: How weights are changed.
         training: How to learn.
+        validation: How to tell whether it still gets better.
         log: What is written meanwhile.
         seed: Of weights, order of sentences, negatives and dropout.
         task: Always `pretrain`.
@@ -126,6 +161,7 @@ class PretrainRecipe:
     model: BiLMConfig = field(default_factory=BiLMConfig)
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
+    validation: ValidationConfig = field(default_factory=ValidationConfig)
     log: LogConfig = field(default_factory=LogConfig)
     seed: int = 1
     task: str = "pretrain"
