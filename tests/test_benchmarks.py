@@ -1,6 +1,7 @@
 """Benchmarks run, on next to nothing: what they print is checked when they are used."""
 
 import argparse
+import gzip
 import importlib
 import json
 import sys
@@ -151,3 +152,47 @@ def test_without_a_gpu_the_gpu_benchmark_says_so_in_one_line(monkeypatch):
         SystemExit, match=r"^gpu\.py measures a GPU, but PyTorch sees no CUDA device"
     ):
         importlib.import_module("gpu").main()
+
+
+@pytest.fixture
+def adaptation(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module("adaptation")
+
+
+def test_biomedical_text_is_read_without_its_labels(adaptation, tmp_path, monkeypatch, capsys):
+    with gzip.open(tmp_path / "train.txt.gz", "wt") as file:
+        file.write("APC2 O\ncolon B-Disease\ncancer I-Disease\n\n\nIn O\nmice O\n")
+    (tmp_path / "dev.txt").write_text("Loss O\n\n")
+    (tmp_path / "test.txt").write_text("New O\ngene O\n\nLoss O\n\n")
+    out = tmp_path / "out"
+    given = ["adaptation.py", "biomedical", str(tmp_path), "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", given)
+    adaptation.main()
+    assert (out / "adapt.txt").read_text() == "APC2 colon cancer\nIn mice\nLoss\n"
+    assert (out / "measure.txt").read_text() == "New gene\n"
+    said = capsys.readouterr().out
+    assert "adapt.txt: 3 sentences, 6 tokens" in said
+    assert "1 sentences were in both parts and are not measured on" in said
+
+
+def test_captions_are_the_sentences_of_pairs_each_once(adaptation, tmp_path):
+    def pairs(*sentences):
+        keys = ("sentence1", "sentence2")
+        return "".join(f"{json.dumps(dict(zip(keys, s, strict=True)))}\n" for s in sentences)
+
+    with gzip.open(tmp_path / "train.jsonl.gz", "wt") as file:
+        file.write(pairs(("Two women .", "People sit"), ("Two women .", "They run")))
+    (tmp_path / "dev.jsonl").write_text(pairs(("A dog .", "They run"), ("A dog .", "It runs")))
+    text = adaptation.write_text("captions", tmp_path, tmp_path)
+    assert text.adapt.read_text() == "Two women .\nPeople sit\nThey run\n"
+    assert text.measure.read_text() == "A dog .\nIt runs\n"
+
+
+def test_the_text_of_both_domains_is_there(adaptation, shared, tmp_path):
+    for domain, source, n_sentences in (
+        ("biomedical", "bioner/ncbi-disease", (6347, 938)),
+        ("captions", "nli/snli-small", (11702, 1279)),
+    ):
+        text = adaptation.write_text(domain, shared / "datasets" / source, tmp_path)
+        assert tuple(len(path.read_text().splitlines()) for path in text) == n_sentences

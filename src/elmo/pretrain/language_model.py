@@ -17,6 +17,7 @@ from elmo.model.char_cnn_window import encode_groups
 from elmo.model.lstm import LayerState, Lstm
 from elmo.model.lstm_window import WindowReader, read_window
 from elmo.model.softmax import Negatives, Softmax
+from elmo.model.softmax_adaptive import AnySoftmax
 from elmo.pretrain.windows import Window
 from elmo.text import char_ids
 
@@ -42,7 +43,7 @@ class Losses(NamedTuple):
 class LanguageModel(nn.Module):
     """A biLM and the softmax that both of its directions share (section 3.1)."""
 
-    def __init__(self, bilm: BiLM, softmax: Softmax) -> None:
+    def __init__(self, bilm: BiLM, softmax: AnySoftmax) -> None:
         super().__init__()
         self.bilm = bilm
         self.softmax = softmax
@@ -92,6 +93,7 @@ class LanguageModel(nn.Module):
         if negatives is None:
             losses = self.softmax.full_loss(hidden, targets)
         else:
+            assert isinstance(self.softmax, Softmax)  # an adaptive one needs no sampling
             losses = self.softmax.sampled_loss_fast(hidden, targets, negatives, dtype)
         forward_loss, backward_loss = losses.view(2, -1).mean(dim=1)
         return Losses(forward_loss, backward_loss, new_state)
@@ -107,7 +109,10 @@ class LanguageModel(nn.Module):
         tokens = [types[i] for i in distinct]
         # Short tokens apart from long ones: a batch is as wide as its longest token.
         by_length = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
-        device, max_chars = self.softmax.bias.device, self.bilm.config.char_cnn.max_chars
+        device, max_chars = (
+            self.bilm.char_cnn.embedding.weight.device,
+            self.bilm.config.char_cnn.max_chars,
+        )
         groups = [
             torch.from_numpy(char_ids([tokens[i] for i in group], max_chars)).to(device)
             for group in np.array_split(np.array(by_length), LENGTH_GROUPS)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from elmo.model.bilm import BiLMState
-from elmo.model.softmax import Softmax
+from elmo.model.softmax_adaptive import AnySoftmax
 from elmo.pretrain.language_model import LanguageModel
 from elmo.reader import Reader
 from elmo.text import Vocabulary, check_tokens, length_sorted_batches
@@ -73,10 +73,10 @@ def perplexity(
     """
     if state not in STATES:
         raise ValueError(f"state is {state!r}, but expected one of {STATES}")
-    if len(vocabulary) != len(model.softmax.bias):
+    if len(vocabulary) != model.softmax.n_words:
         raise ValueError(
             f"the vocabulary has {len(vocabulary):,} words, but the softmax predicts "
-            f"{len(model.softmax.bias):,}: give the vocabulary that the model learned"
+            f"{model.softmax.n_words:,}: give the vocabulary that the model learned"
         )
     sums, n_tokens, n_unknown, n_sentences = np.zeros(2), 0, 0, 0
     carried: BiLMState | None = None
@@ -116,7 +116,7 @@ def _batches(
 
 @torch.inference_mode()
 def _losses(
-    softmax: Softmax,
+    softmax: AnySoftmax,
     reader: Reader,
     vocabulary: Vocabulary,
     batch: Sequence[Sequence[str]],
