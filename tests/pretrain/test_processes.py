@@ -54,7 +54,10 @@ def curve(folder):
         pytest.param(["training.n_accumulate=2", "training.carry=false"], marks=pytest.mark.slow),
         pytest.param(["training.batches=sentences"], marks=pytest.mark.slow),
         pytest.param(["training.softmax=full"], marks=pytest.mark.slow),
-        pytest.param(["training.softmax=adaptive"], marks=pytest.mark.slow),
+        pytest.param(
+            ["training.softmax=adaptive", "adaptive_softmax={cutoffs = [4, 9], shrink = 2}"],
+            marks=pytest.mark.slow,
+        ),
         pytest.param(["optimiser.name=adagrad"], marks=pytest.mark.slow),
     ],
     ids=" ".join,

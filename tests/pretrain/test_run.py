@@ -55,7 +55,7 @@ def test_two_runs_with_one_seed_are_bit_identical_and_another_seed_is_not(folder
     [
         ["optimiser.name=adagrad", "optimiser.learning_rate=1.0"],
         ["training.softmax=full"],
-        ["training.softmax=adaptive"],
+        ["training.softmax=adaptive", "adaptive_softmax={cutoffs = [4, 9], shrink = 2}"],
         ["training.batches=sentences"],
         ["training.n_accumulate=2"],
         ["training.carry=false"],

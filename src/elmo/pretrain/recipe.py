@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from elmo.config import BiLMConfig, check_positive, config_from_dict
+from elmo.config import AdaptiveSoftmaxConfig, BiLMConfig, check_positive, config_from_dict
 from elmo.text import SPECIALS
 from elmo.training import OptimiserConfig
 
@@ -148,6 +148,7 @@ class PretrainRecipe:
         output: Folder of the model, its vocabulary, softmax and logs.
         corpus: What to learn from.
         model: The biLM's architecture.
+        adaptive_softmax: Its clusters, where `training.softmax` is `adaptive`.
         optimiser: How weights are changed.
         training: How to learn.
         validation: How to tell whether it still gets better.
@@ -159,6 +160,7 @@ class PretrainRecipe:
     output: str
     corpus: CorpusConfig
     model: BiLMConfig = field(default_factory=BiLMConfig)
+    adaptive_softmax: AdaptiveSoftmaxConfig = field(default_factory=AdaptiveSoftmaxConfig)
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     validation: ValidationConfig = field(default_factory=ValidationConfig)

@@ -24,6 +24,7 @@ from elmo.config import config_to_dict
 from elmo.model.bilm import BiLM
 from elmo.model.device import named_device
 from elmo.model.softmax import Softmax
+from elmo.model.softmax_adaptive import AdaptiveSoftmax, AnySoftmax
 from elmo.pretrain.corpus import Corpus, build_corpus, find_files, read_sentences
 from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.learner import Learner, compiled_cells, tokens_of_epochs
@@ -166,7 +167,12 @@ def new_model(recipe: PretrainRecipe, n_words: int) -> LanguageModel:
     torch.manual_seed(recipe.seed)
     bilm = BiLM(recipe.model)
     bilm.reset_parameters()
-    softmax = Softmax(n_words, recipe.model.lstm.dim)
+    dim = recipe.model.lstm.dim
+    softmax: AnySoftmax = (
+        AdaptiveSoftmax(n_words, dim, recipe.adaptive_softmax)
+        if recipe.training.softmax == "adaptive"
+        else Softmax(n_words, dim)
+    )
     softmax.reset_parameters()
     return LanguageModel(bilm, softmax)
 
