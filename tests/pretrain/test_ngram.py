@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.pretrain.test_run import TOY
 
 from elmo.checkpoints.folder import load_folder
-from elmo.pretrain.corpus import Corpus, build_corpus, read_sentences
+from elmo.pretrain.corpus import Corpus, Shard, build_corpus, read_sentences
 from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.ngram import NGram, ngram_perplexity
 from elmo.pretrain.perplexity import perplexity
@@ -135,7 +135,8 @@ def test_probabilities_of_all_words_sum_to_one(sentences, vocabulary, context, o
         words = np.array([*map(vocabulary.id, types[:-1]), word])
         tokens = np.arange(2, len(types), dtype=np.int32)
         starts = np.array([0, len(tokens)])
-        asked = Corpus(tokens[:: -1 if reverse else 1], starts, types, vocabulary, words)
+        shard = Shard(tokens[:: -1 if reverse else 1], starts)
+        asked = Corpus([shard], types, np.zeros((len(types), 5), np.uint16), vocabulary, words)
         total += np.exp(model.log_probabilities(asked)[len(context)])
     assert total == pytest.approx(1.0, abs=1e-12)
 

@@ -4,7 +4,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,8 @@ from elmo.pretrain.corpus import Corpus, build_corpus, find_files, read_sentence
 from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.perplexity import Perplexity, perplexity
 from elmo.pretrain.recipe import PretrainRecipe
-from elmo.pretrain.windows import Window, windows
+from elmo.pretrain.shuffle import Shuffled
+from elmo.pretrain.windows import Windows
 from elmo.text import Vocabulary
 from elmo.training import Budget, MetricLog, Optimiser
 
@@ -85,11 +86,12 @@ def pretrain(
         vocabulary,
         max_words=recipe.corpus.max_words,
         min_count=recipe.corpus.min_count,
+        max_chars=recipe.model.char_cnn.max_chars,
     )
     heldout = list(read_sentences(heldout_files))
     logger.info(
         "%s tokens in %s sentences, %s distinct; vocabulary of %s words",
-        f"{len(corpus.tokens):,}",
+        f"{corpus.n_tokens:,}",
         f"{corpus.n_sentences:,}",
         f"{len(corpus.types):,}",
         f"{len(corpus.vocabulary):,}",
@@ -140,7 +142,7 @@ def _train(
     dtype = getattr(torch, settings.dtype)
     rng = np.random.default_rng(recipe.seed)
     tokens_per_step = settings.n_rows * settings.n_steps
-    n_predicted = len(corpus.tokens) + corpus.n_sentences
+    n_predicted = corpus.n_tokens + corpus.n_sentences
     budget = Budget(
         max(1, int(settings.n_epochs * n_predicted / tokens_per_step)), settings.minutes
     )
@@ -154,14 +156,20 @@ def _train(
     lines, saved, since = time.monotonic(), time.monotonic(), 0
     sums = torch.zeros(2, device=device)
     for step, window in enumerate(
-        _endless_windows(corpus, rng, settings.n_rows, settings.n_steps), start=1
+        Windows(
+            corpus,
+            Shuffled(corpus.n_sentences, recipe.seed),
+            n_rows=settings.n_rows,
+            n_steps=settings.n_steps,
+        ),
+        start=1,
     ):
         negatives = (
             draw_negatives(len(corpus.vocabulary), n_negatives, rng) if n_negatives else None
         )
         losses = model(
             window,
-            corpus.types,
+            corpus.char_ids,
             state,
             negatives=negatives,
             carry=settings.carry,
@@ -208,18 +216,6 @@ def _train(
             since, sums = 0, torch.zeros(2, device=device)
         if share >= 1:
             return
-
-
-def _endless_windows(
-    corpus: Corpus, rng: np.random.Generator, n_rows: int, n_steps: int
-) -> Iterator[Window]:
-    """Windows over the corpus again and again, each time in another order."""
-
-    def order() -> Iterable[int]:
-        while True:
-            yield from map(int, rng.permutation(corpus.n_sentences))
-
-    return windows(corpus, order(), n_rows=n_rows, n_steps=n_steps)
 
 
 def compile_cells() -> None:
