@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -33,9 +33,10 @@ from elmo.model.lstm_cuda import CudaReader
 from elmo.model.lstm_window import read_window
 from elmo.model.lstm_window_cuda import WindowGraphs
 from elmo.model.softmax import Softmax, draw_negatives
-from elmo.pretrain.corpus import Corpus, build_corpus
+from elmo.pretrain.corpus import build_corpus
 from elmo.pretrain.language_model import LanguageModel
-from elmo.pretrain.windows import windows
+from elmo.pretrain.shuffle import Shuffled
+from elmo.pretrain.windows import Windows
 from elmo.reader import Reader
 from elmo.text import length_sorted_batches, read_lines
 from elmo.training import Optimiser, OptimiserConfig
@@ -288,7 +289,8 @@ def training(
     bilm.reset_parameters()
     softmax.reset_parameters()
     model = LanguageModel(bilm, softmax).to(measuring.device).train()
-    made = endless(corpus, rng, n_rows)
+    order = Shuffled(corpus.n_sentences, 0)
+    made = Windows(corpus, order, n_rows=n_rows, n_steps=N_STEPS)
     given = [(next(made), draw_negatives(N_WORDS, n_negatives, rng)) for _ in range(n_steps)]
     flops = sum(
         training_flops(config, corpus.types, window.inputs, n_negatives) for window, _ in given
@@ -303,7 +305,7 @@ def training(
             for window, negatives in given[some]:
                 losses = model(
                     window,
-                    corpus.types,
+                    corpus.char_ids,
                     state,
                     negatives=negatives,
                     dtype=DTYPES[dtype],
@@ -329,16 +331,6 @@ def training(
             }
         )
     return rows
-
-
-def endless(corpus: Corpus, rng: np.random.Generator, n_rows: int) -> Iterator[Any]:
-    """Windows over the corpus again and again."""
-
-    def order() -> Iterator[int]:
-        while True:
-            yield from map(int, rng.permutation(corpus.n_sentences))
-
-    return windows(corpus, order(), n_rows=n_rows, n_steps=N_STEPS)
 
 
 if __name__ == "__main__":

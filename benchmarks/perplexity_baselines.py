@@ -15,7 +15,7 @@ import torch
 from circumstances import circumstances
 
 from elmo.checkpoints.sources import load
-from elmo.pretrain.corpus import Corpus, build_corpus, find_files, read_sentences
+from elmo.pretrain.corpus import build_corpus, find_files, read_sentences
 from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.ngram import NGram, ngram_perplexity
 from elmo.pretrain.perplexity import Perplexity, perplexity
@@ -43,7 +43,7 @@ def main() -> None:
     }
     started = time.perf_counter()
     train = build_corpus(read_sentences(find_files(recipe.corpus.train)), vocabulary)
-    print(f"{len(train.tokens):,} tokens of training text in {time.perf_counter() - started:.0f} s")
+    print(f"{train.n_tokens:,} tokens of training text in {time.perf_counter() - started:.0f} s")
     table: dict[str, dict[str, Perplexity]] = {name: {} for name in heldout}
     for name, order in (("unigram", 1), ("trigram", 3)):
         started = time.perf_counter()
@@ -52,11 +52,11 @@ def main() -> None:
             table[part][name] = ngram_perplexity(*both, corpus)
         del both
         print(f"{name}: {time.perf_counter() - started:.0f} s")
-    n_train = len(train.tokens)
+    n_train = train.n_tokens
     del train
     model = LanguageModel(checkpoint.bilm, softmax).eval()
     for part, corpus in heldout.items():
-        table[part]["biLM"] = perplexity(model, vocabulary, sentences_of(corpus))
+        table[part]["biLM"] = perplexity(model, vocabulary, corpus.texts())
         print(part, table[part]["biLM"], flush=True)
     table["all"] = {
         name: together([row[name] for row in table.values()]) for name in table[next(iter(table))]
@@ -92,14 +92,6 @@ def part_names(files: list[Path]) -> list[str]:
     return [
         str(path) if short.count(name) > 1 else name
         for path, name in zip(files, short, strict=True)
-    ]
-
-
-def sentences_of(corpus: Corpus) -> list[list[str]]:
-    """The tokens of each sentence."""
-    return [
-        [corpus.types[t] for t in corpus.tokens[corpus.starts[i] : corpus.starts[i + 1]]]
-        for i in range(corpus.n_sentences)
     ]
 
 

@@ -15,7 +15,8 @@ TEXT has one sentence per line, tokens between white space.
 import argparse
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,8 +34,9 @@ from elmo.model.lstm import LayerState
 from elmo.model.softmax import Negatives, Softmax, draw_negatives
 from elmo.pretrain.corpus import build_corpus
 from elmo.pretrain.language_model import LanguageModel
-from elmo.pretrain.run import compile_cells
-from elmo.pretrain.windows import Window, windows
+from elmo.pretrain.learner import compiled_cells
+from elmo.pretrain.shuffle import Shuffled
+from elmo.pretrain.windows import Window, Windows
 from elmo.text import char_ids, read_lines
 from elmo.training import Optimiser, OptimiserConfig
 
@@ -50,6 +52,7 @@ class Given(NamedTuple):
 
     size: str
     types: list[str]
+    char_table: np.ndarray
     n_words: int
     windows: list[tuple[Window, Negatives]]
 
@@ -108,36 +111,32 @@ def prepare(text: Path, size: str, n_windows: int) -> Given:
     lines = (line.split() for line in read_lines(text))
     corpus = build_corpus(islice(filter(None, lines), N_SENTENCES), max_words=N_WORDS, min_count=1)
     rng = np.random.default_rng(0)
-
-    def order() -> Iterator[int]:
-        while True:
-            yield from map(int, rng.permutation(corpus.n_sentences))
-
     n_words = len(corpus.vocabulary)
-    made = windows(corpus, order(), n_rows=N_ROWS, n_steps=N_STEPS)
+    made = Windows(corpus, Shuffled(corpus.n_sentences, 0), n_rows=N_ROWS, n_steps=N_STEPS)
     drawn = [
         (window, draw_negatives(n_words, min(N_NEGATIVES, n_words), rng))
         for window in islice(made, n_windows)
     ]
-    return Given(size, list(corpus.types), n_words, drawn)
+    return Given(size, list(corpus.types), corpus.char_ids, n_words, drawn)
 
 
 def train(given: Given, name: str, dtype: str, n_runs: int) -> dict[str, Any]:
     """Our steps."""
-    if "compiled" in name:
-        compile_cells()
     model = new_model(given)
     optimiser = Optimiser(OptimiserConfig(), model.bilm.parameters(), model.softmax.parameters())
     state = model.zero_state(N_ROWS)
 
     def step(window: Window, negatives: Negatives) -> None:
         nonlocal state
-        losses = model(window, given.types, state, negatives=negatives, dtype=getattr(torch, dtype))
+        losses = model(
+            window, given.char_table, state, negatives=negatives, dtype=getattr(torch, dtype)
+        )
         (losses.total * N_STEPS).backward()
         state = [LayerState(h.detach(), c.detach()) for h, c in losses.state]
         optimiser.step(0.5)
 
-    return measured(given, name, step, n_runs)
+    with compiled_cells() if "compiled" in name else nullcontext():
+        return measured(given, name, step, n_runs)
 
 
 def train_plainly(given: Given, name: str, dtype: str, n_runs: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import gzip
 import importlib
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def test_the_training_benchmark_compares_all_ways(here, tmp_path, monkeypatch, c
     (tmp_path / "a.txt").write_text("It works fine .\nWhy not ?\n" * 50)
     training = here("training")
     monkeypatch.setattr(training, "config_of", lambda size: TINY)
-    monkeypatch.setattr(training, "compile_cells", lambda: None)
+    monkeypatch.setattr(training, "compiled_cells", nullcontext)
     for name, value in {"N_ROWS": 3, "N_STEPS": 4, "N_NEGATIVES": 4}.items():
         monkeypatch.setattr(training, name, value)
     out = tmp_path / "out.json"

@@ -34,7 +34,7 @@ from elmo.model.softmax import Softmax
 from elmo.pretrain.corpus import build_corpus
 from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.perplexity import perplexity
-from elmo.pretrain.windows import windows
+from elmo.pretrain.windows import Windows
 
 pytestmark = pytest.mark.parity
 TOLERANCE = 1e-5
@@ -277,7 +277,7 @@ def first_window(golden):
     """Our first window of the held-out text, in the size of the golden batch; the types in it."""
     vocabulary = Vocabulary.read(golden / TRAINED / "vocab.txt")
     corpus = build_corpus(heldout(golden), vocabulary)
-    return next(windows(corpus, range(corpus.n_sentences), n_rows=4, n_steps=20)), corpus
+    return next(Windows(corpus, range(corpus.n_sentences), n_rows=4, n_steps=20)), corpus
 
 
 def test_windows_are_packed_as_bilm_tf_packs_them(golden, first_window):
@@ -299,7 +299,7 @@ def test_losses_and_all_gradients_are_those_of_bilm_tf(
     model, bilm = language_model.train(), language_model.bilm
     batch = np.load(golden / TRAINED / "batch.npz")
     window, corpus = first_window
-    losses = model(window, corpus.types, model.zero_state(4))
+    losses = model(window, corpus.char_ids, model.zero_state(4))
     ours = {"forward": losses.forward_lm, "backward": losses.backward_lm, "total": losses.total}
     for name, loss in ours.items():
         assert loss.item() == pytest.approx(batch[f"loss_{name}"].item(), abs=TOLERANCE)
@@ -353,11 +353,11 @@ def test_the_stream_of_windows_has_that_perplexity_too(golden, language_model, f
     # One row, one step at a time: every prediction of bilm-tf's evaluation, through training code.
     _, corpus = first_window
     state, losses = language_model.zero_state(1), []
-    for window in windows(corpus, range(corpus.n_sentences), n_rows=1, n_steps=1):
-        out = language_model(window, corpus.types, state)
+    for window in Windows(corpus, range(corpus.n_sentences), n_rows=1, n_steps=1):
+        out = language_model(window, corpus.char_ids, state)
         state = out.state
         losses.append(out.total.item())
-    assert len(losses) == len(corpus.tokens) + corpus.n_sentences
+    assert len(losses) == corpus.n_tokens + corpus.n_sentences
     wanted = json.loads((golden / TRAINED / "expected.json").read_text())
     assert np.exp(np.mean(losses)) == pytest.approx(
         wanted["average_perplexity_batch1_stateful"], rel=1e-3

@@ -4,18 +4,50 @@ import re
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from elmo import Vocabulary
-from elmo.pretrain.corpus import build_corpus, find_files, read_sentences
+from elmo.pretrain.corpus import Corpus, Shard, build_corpus, find_files, read_sentences
+from elmo.text import char_ids
 
 
 def test_tokens_are_numbered_types_and_types_are_words():
     corpus = build_corpus([["a", "b", "a"], ["c"]], Vocabulary(["<S>", "</S>", "<UNK>", "a", "c"]))
     assert corpus.types == ["<S>", "</S>", "a", "b", "c"]
-    assert corpus.tokens.tolist() == [2, 3, 2, 4]
+    (shard,) = corpus.shards
+    assert shard.tokens.tolist() == [2, 3, 2, 4]
     assert corpus.words.tolist() == [0, 1, 3, 2, 4]  # b is unknown
     assert corpus.sentence(0).tolist() == [0, 2, 3, 2, 1]
-    assert corpus.n_sentences == 2
+    assert [corpus.length(i) for i in range(2)] == [3, 1]
+    assert list(corpus.texts()) == [["a", "b", "a"], ["c"]]
+    assert (corpus.n_sentences, corpus.n_tokens, corpus.n_unknown) == (2, 4, 1)
+    np.testing.assert_array_equal(corpus.char_ids, char_ids(corpus.types))
+    assert corpus.char_ids.dtype == np.uint16
+    for i in (-1, 2):
+        with pytest.raises(IndexError, match=f"sentence {i} of 2"):
+            corpus.sentence(i)
+
+
+@given(lengths=st.lists(st.integers(1, 3), min_size=1, max_size=9), data=st.data())
+def test_sentences_are_the_same_however_they_are_cut_into_shards(lengths, data):
+    sentences = [[f"{i}.{j}" for j in range(n)] for i, n in enumerate(lengths)]
+    whole = build_corpus(sentences)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(lengths)), max_size=3)))
+    (shard,) = whole.shards
+    shards = [  # some without a sentence
+        Shard(
+            shard.tokens[shard.starts[a] : shard.starts[b]],
+            shard.starts[a : b + 1] - shard.starts[a],
+        )
+        for a, b in zip([0, *cuts], [*cuts, len(lengths)], strict=True)
+    ]
+    cut = Corpus(shards, whole.types, whole.char_ids, whole.vocabulary, whole.words)
+    assert list(cut.texts()) == sentences == list(whole.texts())
+    assert (cut.n_sentences, cut.n_tokens) == (len(sentences), sum(lengths))
+    for i in range(len(sentences)):
+        np.testing.assert_array_equal(cut.sentence(i), whole.sentence(i))
+        assert cut.length(i) == lengths[i]
 
 
 def test_a_vocabulary_is_built_from_the_corpus():
@@ -45,9 +77,10 @@ def test_a_corpus_longer_than_its_chunks_keeps_its_order():
     corpus = build_corpus(iter(numbers), Vocabulary(["<S>", "</S>", "<UNK>", "x"]))
     once = build_corpus(numbers[:1000], corpus.vocabulary)
     assert corpus.types == once.types
-    assert len(corpus.tokens) == 550 * len(once.tokens) > 1_000_000
-    np.testing.assert_array_equal(corpus.tokens, np.tile(once.tokens, 550))
-    np.testing.assert_array_equal(np.diff(corpus.starts), np.tile(np.diff(once.starts), 550))
+    assert corpus.n_tokens == 550 * once.n_tokens > 1_000_000
+    (many,), (few,) = corpus.shards, once.shards
+    np.testing.assert_array_equal(many.tokens, np.tile(few.tokens, 550))
+    np.testing.assert_array_equal(np.diff(many.starts), np.tile(np.diff(few.starts), 550))
 
 
 def test_packed_files_are_read_as_plain_ones(tmp_path):
@@ -70,7 +103,7 @@ def test_text_that_is_no_utf8_names_its_line(tmp_path):
 
 def test_sentences_without_tokens_are_left_out():
     corpus = build_corpus([["a"], [], ["b", "c"]])
-    assert corpus.n_sentences == 2 and corpus.starts.tolist() == [0, 1, 3]
+    assert corpus.n_sentences == 2 and corpus.shards[0].starts.tolist() == [0, 1, 3]
     with pytest.raises(ValueError, match="the corpus has no sentence"):
         build_corpus([[], []])
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.pretrain.test_run import TOY
+from tests.pretrain.toy import RECIPE
 
-from elmo.checkpoints.folder import load_folder
-from elmo.pretrain.corpus import Corpus, build_corpus, read_sentences
+from elmo.checkpoints.folder import Checkpoint, load_folder, save_folder
+from elmo.pretrain.corpus import Corpus, Shard, build_corpus, read_sentences
 from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.ngram import NGram, ngram_perplexity
 from elmo.pretrain.perplexity import perplexity
 from elmo.pretrain.recipe import read_recipe
-from elmo.pretrain.run import new_model, save
+from elmo.pretrain.run import new_model
 from elmo.text import Vocabulary
 
 WORDS = ["a", "b", "c", "d"]
@@ -135,7 +135,8 @@ def test_probabilities_of_all_words_sum_to_one(sentences, vocabulary, context, o
         words = np.array([*map(vocabulary.id, types[:-1]), word])
         tokens = np.arange(2, len(types), dtype=np.int32)
         starts = np.array([0, len(tokens)])
-        asked = Corpus(tokens[:: -1 if reverse else 1], starts, types, vocabulary, words)
+        shard = Shard(tokens[:: -1 if reverse else 1], starts)
+        asked = Corpus([shard], types, np.zeros((len(types), 5), np.uint16), vocabulary, words)
         total += np.exp(model.log_probabilities(asked)[len(context)])
     assert total == pytest.approx(1.0, abs=1e-12)
 
@@ -215,8 +216,9 @@ def untrained(tmp_path, sentences, vocabulary):
         (tmp_path / folder / "toy.heldout.txt").write_text(text)
     (tmp_path / "train.txt").write_text("".join(" ".join(s) + "\n" for s in sentences[::2]))
     recipe = tmp_path / "toy.toml"
-    recipe.write_text(TOY.format(folder=tmp_path).replace("/heldout.txt", "/*/toy.heldout.txt"))
-    save(new_model(read_recipe(recipe), len(vocabulary)), vocabulary, tmp_path / "model")
+    recipe.write_text(RECIPE.format(folder=tmp_path).replace("/heldout.txt", "/*/toy.heldout.txt"))
+    model = new_model(read_recipe(recipe), len(vocabulary))
+    save_folder(Checkpoint(model.bilm, vocabulary, model.softmax), tmp_path / "model")
     return tmp_path
 
 

@@ -137,9 +137,7 @@ def test_an_interruption_saves_and_the_run_goes_on_to_the_same_bits(folder, sign
     def interrupt(progress):
         os.kill(os.getpid(), signal_number)
 
-    recipe = read_recipe(
-        folder / "toy.toml", ["training.n_epochs=2", f"output={folder}/broken"]
-    )
+    recipe = read_recipe(folder / "toy.toml", ["training.n_epochs=2", f"output={folder}/broken"])
     before = signal.getsignal(signal_number)
     with pytest.raises(KeyboardInterrupt):
         pretrain(recipe, report=interrupt)
@@ -238,7 +236,7 @@ def test_a_run_on_other_text_is_refused(folder):
     pretrain(recipe)
     with (folder / "train.txt").open("a") as file:
         file.write("the dog ran .\n")
-    with pytest.raises(ValueError, match="what is read.sentences was 150 and is 151"):
+    with pytest.raises(ValueError, match=r"what is read\.sentences was 150 and is 151"):
         pretrain(recipe, resume=True)
 
 
@@ -247,7 +245,7 @@ def test_a_damaged_save_is_refused(folder):
     pretrain(recipe)
     path = folder / "model" / training_state.STATE_FILE
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ValueError, match="training.safetensors is damaged"):
+    with pytest.raises(ValueError, match=r"training\.safetensors is damaged"):
         pretrain(recipe, resume=True)
 
 
@@ -255,11 +253,11 @@ def test_a_folder_that_holds_a_run_or_a_model_is_never_begun_anew(folder):
     recipe = read_recipe(folder / "toy.toml", ["training.n_epochs=1"])
     pretrain(recipe)
     before = weights(folder / "model")
-    with pytest.raises(ValueError, match="holds a run already: .*--resume to go on"):
+    with pytest.raises(ValueError, match=r"holds a run already: .*--resume to go on"):
         pretrain(recipe)
     (folder / "model" / training_state.STATE_FILE).unlink()
     for resume in (False, True):
-        with pytest.raises(ValueError, match="holds a model.*another output"):
+        with pytest.raises(ValueError, match=r"holds a model.*another output"):
             pretrain(recipe, resume=resume)
     assert torch.equal(before, weights(folder / "model"))
 

@@ -16,6 +16,7 @@ from elmo.pretrain.perplexity import perplexity
 from elmo.pretrain.recipe import read_recipe
 from elmo.pretrain.run import pretrain
 
+
 @pytest.fixture
 def folder(tmp_path):
     write_toy(tmp_path)

@@ -31,6 +31,7 @@ n_rows = 8
 n_steps = 6
 n_negatives = 6
 n_epochs = 25
+carry = false
 device = "cpu"
 [validation]
 every_tokens = 1_000_000

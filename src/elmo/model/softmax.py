@@ -100,7 +100,7 @@ class Softmax(nn.Module):
         drawn = words.new_full((len(self.bias),), -1)
         drawn[words] = torch.arange(len(words), device=words.device)
         others = words[:0] if elsewhere is None else elsewhere.to(hidden.device)
-        rows = torch.unique(torch.cat([words, targets, others[others >= 0]]))
+        rows = torch.unique(torch.cat([words, targets, others]))
         place = torch.empty_like(drawn)
         place[rows] = torch.arange(len(rows), device=rows.device)
         weight, bias = _Rows.apply(self.weight, rows), _Rows.apply(self.bias, rows)

@@ -26,7 +26,7 @@ from elmo.pretrain.recipe import PretrainRecipe
 from elmo.pretrain.sentence_batches import SentenceBatches
 from elmo.pretrain.shuffle import Shuffled
 from elmo.pretrain.training_state import TrainingState
-from elmo.pretrain.windows import Position, Window, Windows
+from elmo.pretrain.windows import NO_TARGET, Position, Window, Windows
 from elmo.training import Optimiser
 
 
@@ -150,7 +150,8 @@ class Learner:
             rng = np.random.default_rng([seed, number])
             negatives = draw_negatives(len(self.corpus.vocabulary), self.n_negatives, rng)
             if self.processes.n > 1:
-                elsewhere = self.processes.gathered(torch.from_numpy(window.targets.reshape(-1)))
+                targets = torch.from_numpy(window.targets[window.targets != NO_TARGET])
+                elsewhere = self.processes.gathered(targets)
         noise = np.random.SeedSequence([seed, number, self.processes.rank])
         torch.manual_seed(int(noise.generate_state(1, np.uint64)[0] >> 1))
         found = self.model(

@@ -73,7 +73,8 @@ class NGram:
 
     def _ngrams(self, corpus: Corpus) -> np.ndarray:
         """The n-gram that ends in each predicted word; before a sentence stand only begins."""
-        words, lengths = corpus.words[corpus.tokens], np.diff(corpus.starts)
+        words = np.concatenate([corpus.words[shard.tokens] for shard in corpus.shards])
+        lengths = np.concatenate([np.diff(shard.starts) for shard in corpus.shards])
         if self.reverse:
             words, lengths = words[::-1], lengths[::-1]
         before = self.order - 1
@@ -123,7 +124,7 @@ def ngram_perplexity(forward_lm: NGram, backward_lm: NGram, corpus: Corpus) -> P
         float(np.exp(-backward.mean())),
         len(forward),
         corpus.n_sentences,
-        int((corpus.words[corpus.tokens] == corpus.vocabulary.unknown).sum()),
+        corpus.n_unknown,
     )
 
 

@@ -93,9 +93,7 @@ class Processes:
         for parameter in parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-            values.append(
-                parameter.grad._values() if parameter.grad.is_sparse else parameter.grad
-            )
+            values.append(parameter.grad._values() if parameter.grad.is_sparse else parameter.grad)
         together = torch.cat([value.flatten() for value in values])
         dist.all_reduce(together)
         together /= self.n

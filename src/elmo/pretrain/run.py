@@ -216,7 +216,7 @@ class _Run:
     def _train(self, log: MetricLog | None, stop: threading.Event) -> None:
         learner, every = self.learner, self.recipe.log.every_steps
         interval = self.recipe.validation.every_tokens or min(
-            MOST_TOKENS_UNMEASURED, tokens_of_epochs(self.corpus, 1)
+            MOST_TOKENS_UNMEASURED, tokens_of_epochs(self.corpus, 1.0)
         )
         sums, n_tokens, last_seconds, saved = None, 0, self.budget.seconds, time.monotonic()
         share = self._share()
@@ -449,9 +449,7 @@ def _log_of(recipe: PretrainRecipe, learner: Learner) -> AbstractContextManager[
     """The metric log, of the first process alone."""
     if not learner.processes.first:
         return nullcontext()
-    return MetricLog(
-        Path(recipe.output), after=learner.n_steps, tensorboard=recipe.log.tensorboard
-    )
+    return MetricLog(Path(recipe.output), after=learner.n_steps, tensorboard=recipe.log.tensorboard)
 
 
 @contextmanager

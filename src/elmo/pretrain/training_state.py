@@ -55,7 +55,9 @@ class TrainingState:
     def write(self, folder: Path) -> None:
         """Replace the state in a folder, or leave the older one if anything fails."""
         beside = folder / f"{STATE_FILE}.{secrets.token_hex(4)}.tmp"
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
+        tensors = {
+            name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()
+        }
         try:
             save_file(tensors, beside, {ABOUT: json.dumps(self.about)})
             _flush(beside)
@@ -81,9 +83,7 @@ def read_state(folder: Path) -> TrainingState | None:
             about = json.loads((file.metadata() or {})[ABOUT])
             return TrainingState({name: file.get_tensor(name) for name in file.keys()}, about)  # noqa: SIM118
     except (SafetensorError, KeyError, ValueError) as error:
-        raise ValueError(
-            f"{path} is damaged ({error}): delete it to begin the run again"
-        ) from None
+        raise ValueError(f"{path} is damaged ({error}): delete it to begin the run again") from None
 
 
 def check_continues(
