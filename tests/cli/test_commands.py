@@ -23,6 +23,9 @@ from elmo.cli import main
 from elmo.model.softmax import Softmax
 from elmo.store import read_vectors
 
+COMMANDS = (
+    "embed", "compare", "convert", "info", "pretrain", "perplexity", "score", "substitutes",
+)  # fmt: skip
 LINES = ["The cat sat .", "", "a naïve dog"]
 
 
@@ -277,6 +280,112 @@ def test_other_commands_refuse_in_one_line(folder, capsys, arguments, said):
     assert said in refused(capsys, *arguments)
 
 
+# ---- what a language model says -----------------------------------------------------------------
+
+
+@pytest.fixture
+def stdin():
+    """Gives the process another standard input."""
+    kept = os.dup(0)
+
+    def give(text):
+        reading, writing = os.pipe()
+        os.write(writing, text.encode())
+        os.close(writing)
+        os.dup2(reading, 0)
+        os.close(reading)
+
+    yield give
+    os.dup2(kept, 0)
+    os.close(kept)
+
+
+def test_perplexity_of_several_files_is_said_of_each_and_of_all(folder, capsys):
+    (folder / "a.txt").write_text("The cat\n")
+    (folder / "b.txt").write_text("cat .\n\n. The cat\n")
+    (folder / "empty.txt").touch()
+    assert run("perplexity", "model", "a.txt", "b.txt", "empty.txt") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("a.txt: forward ") and lines[1].endswith("(0.00%)")
+    assert lines[2] == "empty.txt: no tokens" and lines[-1].startswith("3 sentences, 7 tokens")
+    assert run("perplexity", "model", "a.txt", "b.txt", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    losses = [part["predictions"] * np.log(part["forward"]) for part in facts["files"]]
+    assert np.exp(sum(losses) / 10) == pytest.approx(facts["forward"])
+    assert facts["predictions"] == 10 and facts["files"][1]["file"] == "b.txt"
+
+
+def test_scores_of_a_file_add_up_to_its_perplexity(folder, capsys, stdin):
+    assert run("score", "in.txt", "out.jsonl", "-m", "model", "--tokenized", "--unit", "nats") == 0
+    out = capsys.readouterr().out
+    assert out == ("Wrote 3 sentences, 7 tokens (4 outside the vocabulary) to out.jsonl, in nats\n")
+    lines = [json.loads(line) for line in (folder / "out.jsonl").read_text("utf-8").splitlines()]
+    assert run("perplexity", "model", "in.txt", "--json") == 0
+    measured = json.loads(capsys.readouterr().out)
+    for direction in ("forward", "backward"):
+        loss = sum(line[direction]["total"] for line in lines) / measured["predictions"]
+        assert np.exp(loss) == pytest.approx(measured[direction], rel=1e-12)
+    # The same from standard input, to standard output.
+    stdin("".join(f"{line}\n" for line in LINES))
+    assert run("score", "-", "-m", "model", "--tokenized", "--unit", "nats", "--json") == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == lines
+
+
+def test_score_prints_a_row_per_token_or_sentence(folder, capsys):
+    assert run("score", "in.txt", "-m", "model", "--ends") == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["line", "place", "token", "known", "forward", "backward", "combined"]
+    assert [row[2] for row in rows[1:7]] == ["<S>", "The", "cat", "sat", ".", "</S>"]
+    assert rows[4][3] == "no" and len(rows) == 1 + 6 + 5
+    assert run("score", "in.txt", "-m", "model", "--rows", "sentences", "--no-combined") == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == 4 and rows[1].startswith("1\t4\t1\t") and rows[1].endswith("\t\t\t")
+
+
+def test_substitutes_are_printed_with_the_rank_of_the_word(folder, capsys, stdin):
+    assert run("substitutes", "The [cat] sat.", "A [dog].", "-m", "model", "-n", "2") == 0
+    first, second = capsys.readouterr().out.split("A [dog]")
+    lines = first.splitlines()
+    assert lines[0] == "The [cat] sat ." and re.fullmatch(r"  0\.\d{4}  (The|cat|\.)", lines[1])
+    assert len(lines) == 4 and re.fullmatch(r"  cat has rank [123] \([\de.-]+\)", lines[3])
+    assert "dog is not in the vocabulary, so it has no rank" in second
+    stdin("The [cat]\n\n[The] cat\n")
+    assert run("substitutes", "--file", "-", "-m", "model", "--json", "--tokenized") == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [of["word"] for of in found] == ["cat", "The"] and len(found[0]["substitutes"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["score", "no.txt"], "no.txt does not exist"),
+        (["score", "model"], "is a folder, but a file is wanted"),
+        (["score", "in.txt", "out.xls"], "names no format"),
+        (["score", "in.txt", "in.txt"], "names no format"),
+        (["score", "in.txt", "--rows", "words"], "rows is 'words'"),
+        (["score", "in.txt", "--unit", "bytes"], "unit is 'bytes'"),
+        (["score", "in.txt", "--batch-tokens", "0"], "batch_tokens is 0"),
+        (["score", "in.txt", "-m", "official"], "official has no softmax over a vocabulary"),
+        (["substitutes"], "neither was given"),
+        (["substitutes", "[a]", "--file", "in.txt"], "both were given"),
+        (["substitutes", "a b"], '"a b" marks no word'),
+        (["substitutes", "[a] b", "a"], 'sentence 2: "a" marks no word'),
+        (["substitutes", "[a] [b]"], "has 2 opening and 2 closing brackets"),
+        (["substitutes", "[[a]]"], "has 2 opening and 2 closing brackets"),
+        (["substitutes", "a []"], "marks nothing"),
+        (["substitutes", "a [b c]"], "marks 2 tokens (b, c)"),
+        (["substitutes", "--file", "in.txt"], "in.txt, line 1: "),
+        (["substitutes", "[a]", "--direction", "down"], "direction is 'down'"),
+        (["substitutes", "[a]", "-n", "0"], "n is 0"),
+        (["substitutes", "[a]", "-m", "official"], "official has no softmax over a vocabulary"),
+    ],
+)
+def test_predicting_commands_refuse_in_one_line(folder, capsys, arguments, said):
+    if "-m" not in arguments:
+        arguments = [*arguments, "-m", "model"]
+    assert said in refused(capsys, *arguments)
+
+
 def test_a_trace_is_shown_on_request_and_for_faults_of_ours(folder, monkeypatch):
     with pytest.raises(FileNotFoundError):
         main(["embed", "no.txt", "out.npz", "--traceback"])
@@ -294,8 +403,8 @@ def test_help_and_version(folder, capsys):
     assert capsys.readouterr().out.startswith("elmo-torch ")
     assert run("--help") == 0
     out = capsys.readouterr().out
-    assert all(c in out for c in ("embed", "compare", "convert", "info", "pretrain", "perplexity"))
-    for command in ("embed", "compare", "convert", "info", "pretrain", "perplexity"):
+    assert all(command in out for command in COMMANDS)
+    for command in COMMANDS:
         assert run(command, "--help") == 0
         assert "For example: elmo" in " ".join(capsys.readouterr().out.split())
     assert run("embed", "--nonsense") == 2

@@ -58,6 +58,16 @@ def test_the_full_loss_is_minus_log_of_a_share(softmax, hidden, targets, chunk, 
     np.testing.assert_allclose(ours, wanted, atol=1e-12)
 
 
+def test_log_probabilities_are_the_scores_less_the_log_of_their_sum(softmax, hidden, targets):
+    scores = scores_of(softmax, hidden)
+    expected = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+    ours = softmax.log_probabilities(hidden)
+    np.testing.assert_allclose(ours.detach(), expected, rtol=1e-12)
+    of_targets = -ours.gather(1, targets.unsqueeze(1)).squeeze(1)
+    torch.testing.assert_close(of_targets, softmax.full_loss(hidden, targets))
+    assert softmax.n_words == WORDS
+
+
 def test_no_tokens_lose_nothing(softmax):
     assert softmax.full_loss(torch.zeros(0, DIM).double(), torch.zeros(0).long()).shape == (0,)
 

@@ -50,6 +50,20 @@ class Softmax(nn.Module):
         nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5)
         nn.init.zeros_(self.bias)
 
+    @property
+    def n_words(self) -> int:
+        """How many words it knows."""
+        return len(self.bias)
+
+    def log_probabilities(
+        self, hidden: Float[Tensor, "tokens dim"]
+    ) -> Float[Tensor, "tokens vocabulary"]:
+        """Log p, in nats, of every word for every token: of few tokens at a time, as it is large.
+
+        Which words are to come is what both directions are asked alike; `full_loss` asks for one.
+        """
+        return functional.log_softmax(hidden @ self.weight.T + self.bias, dim=1)
+
     def full_loss(
         self, hidden: Float[Tensor, "tokens dim"], targets: Int[Tensor, " tokens"]
     ) -> Float[Tensor, " tokens"]:

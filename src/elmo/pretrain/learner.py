@@ -77,17 +77,11 @@ class Learner:
         dense = [p for p in learned if not any(p is row for row in rows)]
         self.parameters = [*dense, *sparse]
         self.optimiser = Optimiser(recipe.optimiser, dense, sparse)
-        kind = Windows if settings.batches == "windows" else SentenceBatches
-        self.batches = kind(
-            corpus,
-            Shuffled(corpus.n_sentences, recipe.seed),
-            n_rows=settings.n_rows * processes.n,
-            n_steps=settings.n_steps,
-            rows=processes.rows(settings.n_rows),
-            position=None if state is None else _position(state),
-        )
-        self.lm_state = model.zero_state(settings.n_rows)
-        self._read = WindowGraphs() if settings.batches == "windows" else read_window
+        self.batches = _batches(corpus, recipe, processes, state)
+        self._windows = settings.batches == "windows"
+        self.lm_state = model.zero_state(settings.n_rows) if self._windows else []
+        # Graphs are of windows of one size.
+        self._read = WindowGraphs() if self._windows else read_window
         self._device = learned[0].device
         if state is not None:
             self._restore(state)
@@ -154,10 +148,11 @@ class Learner:
                 elsewhere = self.processes.gathered(targets)
         noise = np.random.SeedSequence([seed, number, self.processes.rank])
         torch.manual_seed(int(noise.generate_state(1, np.uint64)[0] >> 1))
+        rows = window.inputs.shape[-1]
         found = self.model(
             window,
             self.corpus.char_ids,
-            self.lm_state,
+            self.lm_state if self._windows else self.model.zero_state(rows),
             negatives=negatives,
             elsewhere=elsewhere,
             carry=settings.carry,
@@ -167,7 +162,7 @@ class Learner:
         # As the original: the mean over tokens, times the steps of a window.
         scale = settings.n_steps * self.processes.n / settings.n_accumulate
         (found.total * scale).backward()
-        if settings.batches == "windows":
+        if self._windows:
             self.lm_state = [LayerState(s.h.detach(), s.c.detach()) for s in found.state]
         both = torch.stack([found.forward_lm.detach(), found.backward_lm.detach()])
         return both * window.n_predicted
@@ -184,9 +179,27 @@ def sampled(recipe: PretrainRecipe, n_words: int) -> bool:
     return recipe.training.softmax == "sampled" and recipe.training.n_negatives < n_words
 
 
-def _position(state: TrainingState) -> Position:
-    values = state.part("position")
-    return Position(int(values["drawn"]), values["sentences"].numpy(), values["offsets"].numpy())
+def _batches(
+    corpus: Corpus, recipe: PretrainRecipe, processes: Processes, state: TrainingState | None
+) -> Windows | SentenceBatches:
+    settings, position = recipe.training, None
+    if state is not None:
+        at = state.part("position")
+        position = Position(int(at["drawn"]), at["sentences"].numpy(), at["offsets"].numpy())
+    order = Shuffled(corpus.n_sentences, recipe.seed)
+    n_rows, n_steps = settings.n_rows * processes.n, settings.n_steps
+    if settings.batches == "windows":
+        rows = processes.rows(settings.n_rows)
+        return Windows(corpus, order, n_rows=n_rows, n_steps=n_steps, rows=rows, position=position)
+    return SentenceBatches(
+        corpus,
+        order,
+        n_rows=n_rows,
+        n_steps=n_steps,
+        rows=slice(processes.rank, None, processes.n),
+        seed=recipe.seed,
+        position=position,
+    )
 
 
 def tokens_of_epochs(corpus: Corpus, n_epochs: float) -> int:
