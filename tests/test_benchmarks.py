@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from elmo import BiLM, BiLMConfig, CharCnnConfig, LstmConfig
+from elmo import BiLM, BiLMConfig, CharCnnConfig, LstmConfig, Vocabulary
 from elmo.checkpoints.folder import Checkpoint, save_folder
+from elmo.model.softmax import Softmax
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 TINY = BiLMConfig(
@@ -197,3 +198,24 @@ def test_the_text_of_both_domains_is_there(adaptation, shared, tmp_path):
     ):
         text = adaptation.write_text(domain, shared / "datasets" / source, tmp_path)
         assert tuple(len(path.read_text().splitlines()) for path in text) == n_sentences
+
+
+def test_ways_to_combine_directions_are_compared(tmp_path, monkeypatch):
+    softmax = Softmax(6, 6)
+    softmax.reset_parameters()
+    bilm = BiLM(TINY)
+    bilm.reset_parameters()
+    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "It", "works", "."])
+    save_folder(Checkpoint(bilm, vocabulary, softmax), tmp_path / "predicts")
+    (tmp_path / "a.txt").write_text("It works .\nWhy not ?\n")
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    combining = importlib.import_module("combining_directions")
+    monkeypatch.setattr(combining, "RARE", 4)
+    out, text = tmp_path / "out.json", tmp_path / "a.txt"
+    before = torch.get_num_threads()
+    given = (text, "--counts", text, "--model", tmp_path / "predicts", "--out", out)
+    run(combining, monkeypatch, *given)
+    torch.set_num_threads(before)
+    result = json.loads(out.read_text())
+    assert result["tokens"] == 6 and list(result["ways"]) == list(combining.WAYS)
+    assert all(0 < row["mrr"] <= 1 < row["perplexity"] for row in result["ways"].values())

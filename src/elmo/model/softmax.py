@@ -40,11 +40,6 @@ class Softmax(nn.Module):
         self.weight = nn.Parameter(torch.empty(n_words, dim))
         self.bias = nn.Parameter(torch.empty(n_words))
 
-    @property
-    def n_words(self) -> int:
-        """Size of the vocabulary."""
-        return len(self.bias)
-
     def reset_parameters(self) -> None:
         """As the original: weights with variance 1/dim, no bias."""
         nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5)

@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from elmo.model.softmax import Softmax
+from elmo.model.softmax_adaptive import AnySoftmax
 
 DIRECTIONS = ("both", "forward", "backward")
 CHUNK_SCORES = 1 << 24
@@ -66,7 +66,7 @@ def excluding(
 
 
 def admitted(
-    softmax: Softmax,
+    softmax: AnySoftmax,
     forward_lm: Float[Tensor, "tokens dim"],
     backward_lm: Float[Tensor, "tokens dim"],
     direction: str,

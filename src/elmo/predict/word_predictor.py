@@ -8,7 +8,7 @@ from elmo.checkpoints.released import RELEASED
 from elmo.checkpoints.sources import DEFAULT_MODEL, load
 from elmo.model.bilm import BiLM
 from elmo.model.device import named_device
-from elmo.model.softmax import Softmax
+from elmo.model.softmax_adaptive import AnySoftmax
 from elmo.predict.score import SentenceScore, scores
 from elmo.predict.substitutes import Place, Substitutes, marked_place, substitutes
 from elmo.pretrain.language_model import LanguageModel
@@ -46,7 +46,7 @@ class WordPredictor:
     def __init__(
         self,
         bilm: BiLM,
-        softmax: Softmax,
+        softmax: AnySoftmax,
         vocabulary: Vocabulary,
         *,
         language: str = "en",

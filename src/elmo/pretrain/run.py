@@ -191,9 +191,15 @@ class _Run:
         self.recipe, self.learner, self.heldout, self.report = recipe, learner, heldout, report
         self.model, self.corpus, self.processes = learner.model, learner.corpus, learner.processes
         self.output = Path(recipe.output)
-        about = {"seconds": 0.0, "best": math.inf, "n_since": 0, "best_step": 0, "before": None}
-        about |= {} if state is None else state.about
-        self.best_step = about["best_step"]
+        about: dict[str, Any] = {
+            "seconds": 0.0,
+            "best": math.inf,
+            "n_since": 0,
+            "best_step": 0,
+            "before": None,
+            **({} if state is None else state.about),
+        }
+        self.best_step: int = about["best_step"]
         self.before = None if about["before"] is None else Perplexity(**about["before"])
         self.measured: Perplexity | None = None
         self.patience = Patience(recipe.validation.patience, about["best"], about["n_since"])
@@ -496,7 +502,7 @@ def _stop_requests() -> Iterator[threading.Event]:
         signal.signal(number, before[number])
         stop.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (int(signal.SIGINT), int(signal.SIGTERM)):
         before[number] = signal.signal(number, request)
     try:
         yield stop
