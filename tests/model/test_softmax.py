@@ -153,6 +153,25 @@ def test_bfloat16_products_stay_near_float32(softmax, hidden, targets):
     torch.testing.assert_close(short, exact, atol=0.05, rtol=0)
 
 
+def test_words_in_another_order_are_drawn_and_corrected_by_their_ranks(softmax, hidden, targets):
+    # The same words under other numbers: every loss and every draw is the same.
+    order = np.random.default_rng(4).permutation(WORDS)
+    renumbered = Softmax(WORDS, DIM).double()
+    with torch.no_grad():
+        renumbered.weight[order] = softmax.weight
+        renumbered.bias[order] = softmax.bias
+    plain = draw_negatives(WORDS, 12, np.random.default_rng(0))
+    negatives = draw_negatives(WORDS, 12, np.random.default_rng(0), order)
+    assert negatives.words.tolist() == order[plain.words].tolist()
+    assert negatives.n_tries == plain.n_tries
+    theirs = torch.from_numpy(order)[targets]
+    for way in ("sampled_loss", "sampled_loss_fast"):
+        torch.testing.assert_close(
+            getattr(renumbered, way)(hidden, theirs, negatives),
+            getattr(softmax, way)(hidden, targets, plain),
+        )
+
+
 class Even(np.random.Generator):
     """Gives evenly spaced numbers from 0 up to 1 instead of random ones."""
 

@@ -135,6 +135,13 @@ def test_words_known_new_and_forgotten_are_counted(checkpoint, how):
         assert start.model.softmax.weight is not checkpoint.softmax.weight
 
 
+def test_negatives_are_drawn_by_how_frequent_words_are_in_the_domain(checkpoint):
+    vocabulary = domain_vocabulary(KNOWN, COUNTS)
+    order = begin(checkpoint, vocabulary, COUNTS, N_SENTENCES).order
+    by_frequency = ["the", "gene", "of", "codes", "<S>", "</S>", "<UNK>", "bank"]
+    assert [vocabulary.words[i] for i in order] == by_frequency
+
+
 @pytest.mark.parametrize("absent", ["softmax", "both"])
 def test_a_missing_softmax_is_learned_first_with_the_rest_frozen(checkpoint, absent):
     known = None if absent == "both" else KNOWN

@@ -11,9 +11,9 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
+from jaxtyping import Int
 
 from elmo.checkpoints.folder import Checkpoint
 from elmo.config import suggest
@@ -57,6 +57,8 @@ class Beginning:
         model: Independent of the checkpoint: training it does not change the other.
         vocabulary: The words that it predicts.
         phases: What is to be learned, one after the other; the shares make 1.
+        order: All words by falling frequency in the domain's text, for drawing negatives: only a
+            vocabulary that is replaced is numbered so.
         n_known: Words whose weights were learned before.
         n_new: Words that the model did not know.
         n_forgotten: Words of the model that are not predicted any more.
@@ -65,6 +67,7 @@ class Beginning:
     model: LanguageModel
     vocabulary: Vocabulary
     phases: tuple[Phase, ...]
+    order: Int[np.ndarray, " words"]
     n_known: int
     n_new: int
     n_forgotten: int
@@ -174,6 +177,8 @@ def begin(
         LanguageModel(bilm, changed),
         vocabulary,
         phases,
+        # Stable: words that are as frequent keep their order, and so do those that do not occur.
+        np.argsort(-_frequencies(vocabulary, counts, n_sentences), kind="stable"),
         n_known=n_known,
         n_new=len(vocabulary) - n_known,
         n_forgotten=len(known) - n_known,
@@ -216,8 +221,8 @@ def softmax_of_frequencies(
 ) -> Softmax:
     """A softmax that gives each word its frequency in the domain's text, whatever was read.
 
-    Its weights are zero: learning a softmax alone is a convex problem, in which nothing is gained
-    from chance.
+    A word that does not occur counts as if it did once. The weights are zero: learning a softmax
+    alone is a convex problem, in which nothing is gained from chance.
 
     Args:
         vocabulary: Words to predict.
@@ -228,17 +233,17 @@ def softmax_of_frequencies(
     softmax = Softmax(len(vocabulary), dim)
     with torch.no_grad():
         softmax.weight.zero_()
-        softmax.bias.copy_(_log_frequencies(vocabulary, counts, n_sentences))
+        often = np.maximum(1, _frequencies(vocabulary, counts, n_sentences))
+        softmax.bias.copy_(torch.from_numpy(np.log(often / often.sum())))
     return softmax
 
 
-def _log_frequencies(
+def _frequencies(
     vocabulary: Vocabulary, counts: Mapping[str, int], n_sentences: int
-) -> Float[Tensor, " words"]:
-    """Of predictions of both directions together; a word that does not occur counts once."""
+) -> Int[np.ndarray, " words"]:
+    """How often each word is predicted by both directions together."""
     # Each direction predicts every token, but only one of the two boundaries.
-    often = [2 * counts.get(word, 0) for word in vocabulary.words]
-    often[vocabulary.begin] = often[vocabulary.end] = n_sentences
+    often = np.array([2 * counts.get(word, 0) for word in vocabulary.words])
+    often[[vocabulary.begin, vocabulary.end]] = n_sentences
     often[vocabulary.unknown] = 2 * sum(n for word, n in counts.items() if word not in vocabulary)
-    total = torch.tensor([max(1, n) for n in often], dtype=torch.float64)
-    return torch.log(total / total.sum()).float()
+    return often
