@@ -8,39 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from elmo.config import BiLMConfig, check_positive, config_from_dict
-from elmo.text import SPECIALS
+from elmo.pretrain.corpus_config import CorpusConfig
 from elmo.training import OptimiserConfig
 
 DTYPES = ("float32", "bfloat16")
-
-
-@dataclass(frozen=True)
-class CorpusConfig:
-    """Text to learn from: one tokenized sentence per line.
-
-    Args:
-        train: Files or shell patterns (`.txt`, `.gz`, `.xz`), relative to where the command runs.
-        heldout: Likewise, for perplexity during and after training; none may be in `train`.
-        vocabulary: A vocabulary file; without one the vocabulary is built from `train`.
-        max_words: Size of a vocabulary that is built, specials included.
-        min_count: Rarer words are not part of a vocabulary that is built.
-    """
-
-    train: tuple[str, ...]
-    heldout: tuple[str, ...] = ()
-    vocabulary: str | None = None
-    max_words: int | None = 50_000
-    min_count: int = 2
-
-    def __post_init__(self) -> None:
-        if not self.train:
-            raise ValueError("train is empty: give files of text to learn from")
-        if self.max_words is not None and self.max_words <= len(SPECIALS):
-            raise ValueError(
-                f"max_words is {self.max_words}, but the specials alone are {len(SPECIALS)}"
-            )
-        if self.min_count < 1:
-            raise ValueError(f"min_count is {self.min_count}, but must be at least 1")
 
 
 @dataclass(frozen=True)
