@@ -34,7 +34,23 @@ REPLACEMENT = "\ufffd"
 BYTE_ORDER_MARK = "\ufeff"
 MAX_TERM_ID = "!!!MAXTERMID"
 """A line of vocabulary files that is no word; bilm-tf passes over it."""
-COMPRESSED: Mapping[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+
+
+def _open_zstd(path: str | Path, mode: str, **text: Any) -> Any:
+    if "t" in mode:
+        return io.TextIOWrapper(_open_zstd(path, mode.replace("t", "b")), **text)
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise ImportError(
+            f"{path}: .zst needs pyarrow, which is not installed: pip install elmo-torch[parquet]"
+        ) from None
+    # A file of Python's own: its place says how much has been read.
+    kind = pa.CompressedInputStream if mode == "rb" else pa.CompressedOutputStream
+    return kind(pa.PythonFile(open(path, mode), mode=mode[0]), "zstd")
+
+
+COMPRESSED: Mapping[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".zst": _open_zstd}
 
 
 class Token(NamedTuple):
@@ -60,6 +76,11 @@ class Tokenizer:
         self.language = language
         self._nlp = None if language == WHITESPACE else _blank_pipeline(language)
 
+    @cached_property
+    def _sentences(self) -> Any:
+        nlp = self._nlp if self._nlp is not None else _blank_pipeline("xx")
+        return nlp, nlp.add_pipe("sentencizer")
+
     def __call__(self, text: str) -> list[Token]:
         """Tokens of `text` in order; white space is never a token. Empty text has none.
 
@@ -79,6 +100,23 @@ class Tokenizer:
                 for token in self._nlp.tokenizer(text)
                 if not token.is_space
             ]
+
+    def sentences(self, text: str) -> list[list[str]]:
+        """Sentences of running text, as lists of tokens; a sentence ends at `.`, `!`, `?` and such.
+
+        Raises:
+            TypeError: As for calling it.
+            ValueError: Likewise.
+        """
+        tokens = [token.text for token in self(text)]
+        if not tokens:
+            return []
+        from spacy.tokens import Doc
+
+        nlp, sentencizer = self._sentences
+        with nlp.memory_zone():
+            doc = sentencizer(Doc(nlp.vocab, words=tokens))
+            return [tokens[sentence.start : sentence.end] for sentence in doc.sents]
 
 
 def char_ids(
@@ -269,7 +307,7 @@ class Vocabulary:
 
 
 def open_text(path: str | Path, errors: str = "strict") -> io.TextIOWrapper:
-    """Open a text file, compressed (`.gz`, `.xz`) or not, for reading lines as UTF-8.
+    """Open a text file, compressed (`.gz`, `.xz`, `.zst`) or not, for reading lines as UTF-8.
 
     Lines end at newlines only; other separators that Unicode knows stay in the line. A byte order
     mark at the start is dropped.
@@ -288,7 +326,7 @@ def read_lines(path: str | Path, errors: Errors = "strict") -> Iterator[str]:
     """Lines of a text file without their ends, one at a time.
 
     Args:
-        path: UTF-8 text; `.gz` and `.xz` are decompressed.
+        path: UTF-8 text; `.gz`, `.xz` and `.zst` are decompressed.
         errors: `strict` refuses invalid UTF-8 and NUL characters, naming the line; `replace` puts
             U+FFFD in their place.
 
@@ -314,7 +352,7 @@ def read_lines(path: str | Path, errors: Errors = "strict") -> Iterator[str]:
             if errors == "replace":
                 line = line.replace("\0", REPLACEMENT)
             else:
-                _check_line(line, path, number)
+                check_line(line, path, number)
             yield line
 
 
@@ -383,7 +421,8 @@ def _check_word(word: str, i: int) -> None:
     check_text(word, f"word {i} of the vocabulary")
 
 
-def _check_line(line: str, path: str | Path, number: int) -> None:
+def check_line(line: str, path: str | Path, number: int) -> None:
+    """Refuse a line, read with `errors="surrogateescape"`, that is no text."""
     if "\0" in line:
         raise ValueError(
             f"{path}, line {number}: holds a NUL character, so this may not be UTF-8 text; convert "

@@ -8,41 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from elmo.config import AdaptiveSoftmaxConfig, BiLMConfig, check_positive, config_from_dict
-from elmo.text import SPECIALS
+from elmo.pretrain.corpus_config import CorpusConfig
 from elmo.training import OptimiserConfig
 
 DTYPES = ("float32", "bfloat16")
 SOFTMAXES = ("sampled", "full", "adaptive")
 BATCHES = ("windows", "sentences")
-
-
-@dataclass(frozen=True)
-class CorpusConfig:
-    """Text to learn from: one tokenized sentence per line.
-
-    Args:
-        train: Files or shell patterns (`.txt`, `.gz`, `.xz`), relative to where the command runs.
-        heldout: Likewise, for perplexity during and after training; none may be in `train`.
-        vocabulary: A vocabulary file; without one the vocabulary is built from `train`.
-        max_words: Size of a vocabulary that is built, specials included.
-        min_count: Rarer words are not part of a vocabulary that is built.
-    """
-
-    train: tuple[str, ...]
-    heldout: tuple[str, ...] = ()
-    vocabulary: str | None = None
-    max_words: int | None = 50_000
-    min_count: int = 2
-
-    def __post_init__(self) -> None:
-        if not self.train:
-            raise ValueError("train is empty: give files of text to learn from")
-        if self.max_words is not None and self.max_words <= len(SPECIALS):
-            raise ValueError(
-                f"max_words is {self.max_words}, but the specials alone are {len(SPECIALS)}"
-            )
-        if self.min_count < 1:
-            raise ValueError(f"min_count is {self.min_count}, but must be at least 1")
 
 
 @dataclass(frozen=True)
@@ -146,7 +117,9 @@ class PretrainRecipe:
 
     Args:
         output: Folder of the model, its vocabulary, softmax and logs.
-        corpus: What to learn from.
+        corpus: What to learn from; may be left out where `prepared` names a corpus that is there.
+        prepared: Folder of the corpus in numbers (`elmo prepare`), made if it is missing or made
+            of something else; None for `corpus` in the output folder.
         model: The biLM's architecture.
         adaptive_softmax: Its clusters, where `training.softmax` is `adaptive`.
         optimiser: How weights are changed.
@@ -158,7 +131,8 @@ class PretrainRecipe:
     """
 
     output: str
-    corpus: CorpusConfig
+    corpus: CorpusConfig | None = None
+    prepared: str | None = None
     model: BiLMConfig = field(default_factory=BiLMConfig)
     adaptive_softmax: AdaptiveSoftmaxConfig = field(default_factory=AdaptiveSoftmaxConfig)
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
@@ -171,6 +145,8 @@ class PretrainRecipe:
     def __post_init__(self) -> None:
         if not self.output.strip():
             raise ValueError(f"output is {self.output!r}, but a folder is wanted")
+        if self.corpus is None and self.prepared is None:
+            raise ValueError("there is no text: give [corpus] train, or prepared")
         if self.seed < 0:
             raise ValueError(f"seed is {self.seed}, but must be at least 0")
 

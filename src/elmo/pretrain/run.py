@@ -25,10 +25,12 @@ from elmo.model.bilm import BiLM
 from elmo.model.device import named_device
 from elmo.model.softmax import Softmax
 from elmo.model.softmax_adaptive import AdaptiveSoftmax, AnySoftmax
-from elmo.pretrain.corpus import Corpus, build_corpus, find_files, read_sentences
+from elmo.pretrain.corpus import Corpus
 from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.learner import Learner, compiled_cells, tokens_of_epochs
 from elmo.pretrain.perplexity import Perplexity, PerplexitySums, perplexity_sums
+from elmo.pretrain.prepare import Progress as CorpusProgress
+from elmo.pretrain.prepare import open_prepared, prepare
 from elmo.pretrain.processes import Processes, joined
 from elmo.pretrain.recipe import PretrainRecipe
 from elmo.pretrain.training_state import STATE_FILE, TrainingState, check_continues, read_state
@@ -37,7 +39,8 @@ from elmo.training import Budget, MetricLog, Patience
 
 logger = logging.getLogger(__name__)
 
-LOCK_FILE, SUMMARY_FILE, LAST_FOLDER = ".lock", "pretraining.json", "last"
+LOCK_FILE, SUMMARY_FILE = ".lock", "pretraining.json"
+CORPUS_FOLDER, LAST_FOLDER = "corpus", "last"
 MOST_TOKENS_UNMEASURED = 2_000_000
 
 
@@ -100,7 +103,9 @@ def pretrain(
     recipe: PretrainRecipe,
     *,
     resume: bool = False,
+    n_processes: int = 1,
     report: Callable[[Progress], object] | None = None,
+    progress: CorpusProgress | None = None,
 ) -> Pretrained:
     """Train a biLM from text.
 
@@ -116,7 +121,9 @@ def pretrain(
         resume: Go on with the run in the output folder, if there is one; by a budget of tokens or
             epochs, on a CPU with the same number of threads, the model will be the same to the
             last bit as if it had never stopped.
-        report: Called now and then.
+        n_processes: Of these the corpus is prepared by; see `elmo.pretrain.prepare.prepare`.
+        report: Called now and then while training.
+        progress: Called while the corpus is prepared, with the share done and what is being done.
 
     Raises:
         FileNotFoundError: If a file of text is missing.
@@ -131,7 +138,7 @@ def pretrain(
         if processes.first:
             stack.enter_context(_alone_in(output))
             _check_output(output, resume=resume)
-        corpus, heldout = _corpora(recipe, processes)
+        corpus, heldout = _corpora(recipe, processes, n_processes, progress)
         state = read_state(output)
         if state is not None:
             check_continues(state, **_identity(recipe, corpus, processes))
@@ -142,24 +149,31 @@ def pretrain(
         return _Run(recipe, learner, heldout, state, report).go()
 
 
-def _corpora(recipe: PretrainRecipe, processes: Processes) -> tuple[Corpus, Corpus | None]:
-    files, heldout_files = find_files(recipe.corpus.train), find_files(recipe.corpus.heldout)
-    both = {f.resolve() for f in files} & {f.resolve() for f in heldout_files}
-    if both:
-        raise ValueError(f"{sorted(both)[0]} is both in corpus.train and in corpus.heldout")
-    vocabulary = (
-        None if recipe.corpus.vocabulary is None else Vocabulary.read(recipe.corpus.vocabulary)
+def _corpora(
+    recipe: PretrainRecipe, processes: Processes, n_processes: int, progress: CorpusProgress | None
+) -> tuple[Corpus, Corpus | None]:
+    """What to learn from, and what is held out; the first process prepares it if need be."""
+    folder = Path(recipe.prepared or Path(recipe.output) / CORPUS_FOLDER)
+    if processes.first and recipe.corpus is not None:
+        prepare(
+            recipe.corpus,
+            folder,
+            max_chars=recipe.model.char_cnn.max_chars,
+            n_processes=n_processes,
+            progress=progress,
+        )
+    processes.wait()
+    prepared = open_prepared(folder)
+    counts = prepared.counts
+    logger.info(
+        "%s tokens in %s sentences, %s distinct; vocabulary of %s words, %.2f %% of tokens outside",
+        f"{counts.n_tokens:,}",
+        f"{counts.n_sentences:,}",
+        f"{counts.n_types:,}",
+        f"{counts.n_words:,}",
+        100 * counts.n_unknown / max(1, counts.n_tokens),
     )
-    corpus = build_corpus(
-        read_sentences(files),
-        vocabulary,
-        max_words=recipe.corpus.max_words,
-        min_count=recipe.corpus.min_count,
-        max_chars=recipe.model.char_cnn.max_chars,
-    )
-    if not heldout_files:
-        return corpus, None
-    return corpus, build_corpus(read_sentences(heldout_files), corpus.vocabulary)
+    return prepared.train, prepared.heldout
 
 
 def new_model(recipe: PretrainRecipe, n_words: int) -> LanguageModel:

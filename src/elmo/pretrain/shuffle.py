@@ -58,7 +58,7 @@ class Shuffled:
         if len(places) and places.min() < 0:
             raise IndexError(f"place {places.min()} is before the first")
         passes, within = np.divmod(places.astype(np.uint64), np.uint64(self.n))
-        keys = _mixed(self._key + passes * _ODD)
+        keys = mixed(self._key + passes * _ODD)
         found = self._permuted(within, keys)
         while (outside := np.flatnonzero(found >= self.n)).size:
             found[outside] = self._permuted(found[outside], keys[outside])
@@ -68,12 +68,12 @@ class Shuffled:
         mask = (np.uint64(1) << self._half) - np.uint64(1)
         left, right = numbers >> self._half, numbers & mask
         for turn in range(N_ROUNDS):
-            mixed = _mixed(right + keys + np.uint64(turn + 1) * np.uint64(1 << 40))
-            left, right = right, left ^ (mixed & mask)
+            bits = mixed(right + keys + np.uint64(turn + 1) * np.uint64(1 << 40))
+            left, right = right, left ^ (bits & mask)
         return (left << self._half) | right
 
 
-def _mixed(x: Any) -> Any:
+def mixed(x: Any) -> Any:
     """64 bits, each of which depends on all of `x` (splitmix64; Steele et al., 2014)."""
     x = x + _ODD
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
