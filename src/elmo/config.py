@@ -402,6 +402,8 @@ def _convert(value: Any, hint: Any, name: str, where: str) -> Any:
         if value is None and type(None) in get_args(hint):
             return None
         for option in get_args(hint):
+            if dataclasses.is_dataclass(option):  # the only one: its own error says more
+                return _convert(value, option, name, where)
             try:
                 return _convert(value, option, name, where)
             except ValueError:

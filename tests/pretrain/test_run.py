@@ -119,7 +119,7 @@ def test_every_recipe_of_ours_runs_on_toy_data(path, folder):
     settings = [
         f"output={folder / 'model'}",
         f"corpus.train=['{folder}/train.txt']",
-        f"corpus.heldout=['{folder}/heldout.txt']",
+        *([] if "share" in path.read_text() else [f"corpus.heldout=['{folder}/heldout.txt']"]),
         "training.n_rows=4",
         "training.n_steps=5",
         "training.minutes=0.01",
@@ -186,7 +186,7 @@ def test_text_that_is_missing_or_empty_is_refused_before_anything_is_written(fol
     with pytest.raises(FileNotFoundError, match="no file matches"):
         pretrain(read_recipe(folder / "toy.toml", [f"corpus.train=['{folder}/no*.txt']"]))
     (folder / "train.txt").write_text("\n \n")
-    with pytest.raises(ValueError, match="the corpus has no sentence"):
+    with pytest.raises(ValueError, match="no sentence is left to train on"):
         pretrain(read_recipe(folder / "toy.toml"))
     assert [path.name for path in (folder / "model").iterdir()] == [".lock"]
 

@@ -318,8 +318,7 @@ class _Run:
         assert self.heldout is not None
         n = self.heldout.n_sentences
         chosen = range(n) if n_sentences is None else range(0, n, max(1, -(-n // n_sentences)))
-        types, own = self.heldout.types, chosen[self.processes.rank :: self.processes.n]
-        sentences = ([types[t] for t in self.heldout.sentence(i)[1:-1]] for i in own)
+        sentences = map(self.heldout.text, chosen[self.processes.rank :: self.processes.n])
         self.model.eval()
         sums = perplexity_sums(self.model, self.corpus.vocabulary, sentences)
         self.model.train()
