@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from elmo.cli import compare, convert, embed, info, perplexity, pretrain, score, substitutes
+from elmo.cli import adapt, compare, convert, embed, info, perplexity, pretrain, score, substitutes
 from elmo.cli.console import report_errors
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.command("compare")(compare.compare)
 app.command("convert")(convert.convert)
 app.command("info")(info.info)
 app.command("pretrain")(pretrain.pretrain)
+app.command("adapt")(adapt.adapt)
 app.command("perplexity")(perplexity.perplexity)
 app.command("score")(score.score)
 app.command("substitutes")(substitutes.substitutes)

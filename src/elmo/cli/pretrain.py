@@ -12,6 +12,7 @@ from typer import Argument, Option
 from elmo.cli.console import INTERRUPTED, console, messages, share_done
 
 if TYPE_CHECKING:
+    from elmo.pretrain.recipe import PretrainRecipe
     from elmo.pretrain.run import Pretrained, Progress
 
 
@@ -33,14 +34,18 @@ def pretrain(
     On several GPUs, or in several processes: torchrun --nproc-per-node 2 -m elmo pretrain …
     """
     from elmo.pretrain.recipe import read_recipe, with_output
-    from elmo.pretrain.run import pretrain as run
 
     settings = read_recipe(recipe, set or ())
-    if output is not None:
-        settings = with_output(settings, output)
+    run(settings if output is None else with_output(settings, output), resume=resume)
+
+
+def run(recipe: "PretrainRecipe", *, resume: bool) -> None:
+    """Train, showing how far it is, and say what was done."""
+    from elmo.pretrain.run import pretrain as train
+
     if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks
         logging.getLogger("elmo").setLevel(logging.INFO)
-    with share_done("Training") as show:
+    with share_done("Done") as show:
 
         def report(now: "Progress") -> None:
             text = _line(now)
@@ -50,15 +55,20 @@ def pretrain(
                 messages.print(f"{now.share:6.1%}  {left} left  {text}")
 
         try:
-            made = run(settings, resume=resume, report=report)
+            made = train(
+                recipe,
+                resume=resume,
+                n_processes=os.cpu_count() or 1,
+                report=report,
+                progress=lambda share, what: show(share, f"preparing text: {what}"),
+            )
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
     if made.first_process:
-        tell(made, settings.output)
+        _tell(made, recipe.output)
 
 
-def tell(made: "Pretrained", output: str) -> None:
-    """Say what a run did."""
+def _tell(made: "Pretrained", output: str) -> None:
     why = {
         "budget": "to the end of its budget",
         "patience": "until held-out text was predicted no better",
@@ -67,7 +77,12 @@ def tell(made: "Pretrained", output: str) -> None:
         f"Trained {made.n_steps:,} steps, {made.n_tokens:,} tokens per direction, in "
         f"{timedelta(seconds=round(made.seconds))}, {why}."
     )
-    if made.best_step != made.n_steps:
+    if made.best_step == 0:
+        console.print(
+            f"No step predicted held-out text better than the model it started from, which is in "
+            f"{output}; the last is in {Path(output) / 'last'}."
+        )
+    elif made.best_step != made.n_steps:
         console.print(
             f"The best model was that of step {made.best_step:,}: it is the one in {output}; the "
             f"last is in {Path(output) / 'last'}."

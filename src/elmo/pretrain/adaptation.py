@@ -8,7 +8,7 @@ learned first, the biLM being frozen. Axes: words, dim.
 
 import copy
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +47,16 @@ class Phase:
 
 
 EVERYTHING = Phase("everything", ("bilm", "softmax"), 1.0)
+
+
+def phase_at(phases: Sequence[Phase], progress: float) -> Phase:
+    """The phase in which a training is, when `progress`, from 0 to 1, of its budget is used."""
+    end = 0.0
+    for phase in phases:
+        end += phase.share
+        if progress < end:
+            return phase
+    return phases[-1]
 
 
 @dataclass(frozen=True)

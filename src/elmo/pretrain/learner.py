@@ -19,6 +19,7 @@ from elmo.model.lstm import LayerState
 from elmo.model.lstm_window import read_window
 from elmo.model.lstm_window_cuda import WindowGraphs
 from elmo.model.softmax import draw_negatives
+from elmo.pretrain.adaptation import EVERYTHING, Beginning, phase_at
 from elmo.pretrain.corpus import Corpus
 from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.processes import Processes
@@ -53,6 +54,7 @@ class Learner:
         recipe: How.
         processes: Who reads with it.
         state: To go on from; None begins.
+        start: Where an adaptation began; None for a new model.
 
     Attributes:
         n_steps: Steps made.
@@ -66,12 +68,15 @@ class Learner:
         recipe: PretrainRecipe,
         processes: Processes,
         state: TrainingState | None = None,
+        start: Beginning | None = None,
     ) -> None:
         settings = recipe.training
         self.model, self.corpus, self.recipe, self.processes = model, corpus, recipe, processes
         self.n_steps = self.n_tokens = 0
         self.n_negatives = settings.n_negatives if sampled(recipe, len(corpus.vocabulary)) else 0
-        learned = [p for p in model.parameters() if p.requires_grad]
+        self._phases = (EVERYTHING,) if start is None else start.phases
+        self._order = None if start is None else start.order
+        learned = list(model.parameters())
         rows = list(model.softmax.parameters()) if self.n_negatives else []
         sparse = [p for p in learned if any(p is row for row in rows)]
         dense = [p for p in learned if not any(p is row for row in rows)]
@@ -93,6 +98,7 @@ class Learner:
             progress: Share of the budget used so far.
         """
         settings, n_before = self.recipe.training, self.n_tokens
+        phase_at(self._phases, progress).freeze_the_rest(self.model)
         losses = torch.zeros(2, device=self._device)
         for i in range(settings.n_accumulate):
             window = next(self.batches)
@@ -100,7 +106,7 @@ class Learner:
             losses += self._accumulate(window, number)
             self.n_tokens += window.n_predicted
         self._coalesce()
-        self.processes.average_gradients(self.parameters)
+        self.processes.average_gradients([p for p in self.parameters if p.requires_grad])
         norm = self.optimiser.step(progress)
         self.n_steps += 1
         return Step(losses, self.n_tokens - n_before, norm)
@@ -142,7 +148,9 @@ class Learner:
         negatives, elsewhere = None, None
         if self.n_negatives:
             rng = np.random.default_rng([seed, number])
-            negatives = draw_negatives(len(self.corpus.vocabulary), self.n_negatives, rng)
+            negatives = draw_negatives(
+                len(self.corpus.vocabulary), self.n_negatives, rng, self._order
+            )
             if self.processes.n > 1:
                 targets = torch.from_numpy(window.targets[window.targets != NO_TARGET])
                 elsewhere = self.processes.gathered(targets)

@@ -2,18 +2,49 @@
 
 import dataclasses
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from elmo.config import AdaptiveSoftmaxConfig, BiLMConfig, check_positive, config_from_dict
+from elmo.pretrain.adaptation import SOFTMAX_SHARE, VOCABULARIES
 from elmo.pretrain.corpus_config import CorpusConfig
 from elmo.training import OptimiserConfig
 
 DTYPES = ("float32", "bfloat16")
 SOFTMAXES = ("sampled", "full", "adaptive")
 BATCHES = ("windows", "sentences")
+
+
+@dataclass(frozen=True)
+class StartConfig:
+    """A trained model to go on from, for the text of another domain (table 7 of the paper).
+
+    Args:
+        model: As `Elmo.from_pretrained` takes it: a folder or a name.
+        vocabulary: The words to predict: `keep` those of the model; `extend` them with those of
+            the new text; or `replace` them. None extends them, or replaces them where the model
+            predicts none (official files have no softmax).
+        dropout: While it learns; None for the model's own.
+        softmax_share: Share of the budget in which a softmax that had to be made anew is learned
+            alone, before the biLM changes.
+    """
+
+    model: str
+    vocabulary: str | None = None
+    dropout: float | None = None
+    softmax_share: float = SOFTMAX_SHARE
+
+    def __post_init__(self) -> None:
+        if self.vocabulary not in (None, *VOCABULARIES):
+            raise ValueError(
+                f"vocabulary is {self.vocabulary!r}, but expected one of {VOCABULARIES}"
+            )
+        if self.dropout is not None and not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout is {self.dropout}, but it is a probability below 1")
+        if not 0 < self.softmax_share < 1:
+            raise ValueError(f"softmax_share is {self.softmax_share}, but must be in (0, 1)")
 
 
 @dataclass(frozen=True)
@@ -120,7 +151,9 @@ class PretrainRecipe:
         corpus: What to learn from; may be left out where `prepared` names a corpus that is there.
         prepared: Folder of the corpus in numbers (`elmo prepare`), made if it is missing or made
             of something else; None for `corpus` in the output folder.
-        model: The biLM's architecture.
+        model: The biLM's architecture; None for the default of `BiLMConfig`, or that of the model
+            to start from.
+        start: A trained model to adapt; None for a new one.
         adaptive_softmax: Its clusters, where `training.softmax` is `adaptive`.
         optimiser: How weights are changed.
         training: How to learn.
@@ -133,7 +166,8 @@ class PretrainRecipe:
     output: str
     corpus: CorpusConfig | None = None
     prepared: str | None = None
-    model: BiLMConfig = field(default_factory=BiLMConfig)
+    model: BiLMConfig | None = None
+    start: StartConfig | None = None
     adaptive_softmax: AdaptiveSoftmaxConfig = field(default_factory=AdaptiveSoftmaxConfig)
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
@@ -147,6 +181,10 @@ class PretrainRecipe:
             raise ValueError(f"output is {self.output!r}, but a folder is wanted")
         if self.corpus is None and self.prepared is None:
             raise ValueError("there is no text: give [corpus] train, or prepared")
+        if self.start is not None and self.model is not None:
+            raise ValueError("the model to start from has an architecture: leave [model] out")
+        if self.start is not None and self.training.softmax == "adaptive":
+            raise ValueError("an adaptation keeps or makes a plain softmax: set sampled or full")
         if self.seed < 0:
             raise ValueError(f"seed is {self.seed}, but must be at least 0")
 
@@ -170,11 +208,54 @@ def read_recipe(path: str | Path, overrides: Iterable[str] = ()) -> PretrainReci
         raise FileNotFoundError(f"{path} does not exist") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not TOML: {error}") from None
+    return _recipe(values, overrides, str(path))
+
+
+def adaptation_recipe(
+    model: str,
+    files: Sequence[str],
+    output: str | Path,
+    *,
+    heldout: Sequence[str] = (),
+    overrides: Iterable[str] = (),
+) -> PretrainRecipe:
+    """The recipe by which a trained model goes on with the text of another domain.
+
+    Five passes at most, over windows of 32 sentences; the rate falls by a cosine. Held-out text is
+    measured twice in a pass: where it gets no better training stops, and the best model is kept,
+    which may be the one it started from. Without held-out files a sentence in twenty is held out.
+
+    Args:
+        model: As `Elmo.from_pretrained` takes it.
+        files: Text, as `CorpusConfig.train`.
+        output: Folder of the adapted model.
+        heldout: Text to measure on.
+        overrides: As for `read_recipe`.
+
+    Raises:
+        ValueError: If a setting is unknown, missing or wrong.
+    """
+    values = {
+        "output": str(output),
+        "start": {"model": model, "dropout": 0.1},
+        "corpus": {
+            "train": list(files),
+            **({"heldout": list(heldout)} if heldout else {"heldout_share": 0.05}),
+        },
+        "optimiser": {"learning_rate": 2e-3, "warmup": 0.05, "clip_norm": 10.0},
+        "training": {"n_rows": 32, "carry": False, "n_negatives": 4096, "n_epochs": 5},
+        "validation": {"patience": 3},
+        "log": {"every_steps": 20, "tensorboard": False},
+    }
+    return _recipe(values, overrides, "adaptation")
+
+
+def _recipe(values: dict[str, Any], overrides: Iterable[str], where: str) -> PretrainRecipe:
     for override in overrides:
         _override(values, override)
-    recipe = config_from_dict(PretrainRecipe, values, str(path))
+    recipe = config_from_dict(PretrainRecipe, values, where)
     if recipe.task != "pretrain":
-        raise ValueError(f'{path}: task is "{recipe.task}", but "pretrain" was expected')
+        raise ValueError(f'{where}: task is "{recipe.task}", but "pretrain" was expected')
     return recipe
 
 

@@ -20,11 +20,13 @@ import filelock
 import torch
 
 from elmo.checkpoints.folder import CONFIG_FILE, Checkpoint, load_folder, save_folder
-from elmo.config import config_to_dict
+from elmo.checkpoints.sources import load
+from elmo.config import BiLMConfig, config_to_dict
 from elmo.model.bilm import BiLM
 from elmo.model.device import named_device
 from elmo.model.softmax import Softmax
 from elmo.model.softmax_adaptive import AdaptiveSoftmax, AnySoftmax
+from elmo.pretrain.adaptation import Beginning, begin, domain_vocabulary
 from elmo.pretrain.corpus import Corpus
 from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.learner import Learner, compiled_cells, tokens_of_epochs
@@ -32,7 +34,7 @@ from elmo.pretrain.perplexity import Perplexity, PerplexitySums, perplexity_sums
 from elmo.pretrain.prepare import Progress as CorpusProgress
 from elmo.pretrain.prepare import open_prepared, prepare
 from elmo.pretrain.processes import Processes, joined
-from elmo.pretrain.recipe import PretrainRecipe
+from elmo.pretrain.recipe import PretrainRecipe, StartConfig
 from elmo.pretrain.training_state import STATE_FILE, TrainingState, check_continues, read_state
 from elmo.text import Vocabulary
 from elmo.training import Budget, MetricLog, Patience
@@ -138,19 +140,62 @@ def pretrain(
         if processes.first:
             stack.enter_context(_alone_in(output))
             _check_output(output, resume=resume)
-        corpus, heldout = _corpora(recipe, processes, n_processes, progress)
+        # Read first: what is wrong with it is told before a large corpus is prepared.
+        origin = None if recipe.start is None else load(recipe.start.model, softmax=True)
+        architecture = recipe.model or (BiLMConfig() if origin is None else origin.bilm.config)
+        max_chars = architecture.char_cnn.max_chars
+        corpus, heldout = _corpora(recipe, processes, max_chars, n_processes, progress)
+        start = None
+        if origin is not None:
+            assert recipe.start is not None
+            corpus, start = _begin(recipe, recipe.start, origin, corpus)
         state = read_state(output)
         if state is not None:
             check_continues(state, **_identity(recipe, corpus, processes))
             logger.info("going on from step %s", f"{state.about['step']:,}")
         stack.enter_context(torch.random.fork_rng([device] if device.type == "cuda" else []))
-        model = new_model(recipe, len(corpus.vocabulary)).to(device).train()
-        learner = Learner(model, corpus, recipe, processes, state)
-        return _Run(recipe, learner, heldout, state, report).go()
+        model = new_model(recipe, len(corpus.vocabulary)) if start is None else start.model
+        learner = Learner(model.to(device).train(), corpus, recipe, processes, state, start)
+        run = _Run(recipe, learner, heldout, state, report)
+        return run.go(measure_first=start is not None)
+
+
+def _begin(
+    recipe: PretrainRecipe, settings: StartConfig, origin: Checkpoint, corpus: Corpus
+) -> tuple[Corpus, Beginning]:
+    """The corpus with the words to predict, and the trained model with a softmax over them."""
+    counts = corpus.counts()
+    vocabulary = domain_vocabulary(
+        None if origin.softmax is None else origin.vocabulary,
+        counts,
+        how=settings.vocabulary,
+        max_words=None if recipe.corpus is None else recipe.corpus.max_words,
+        min_count=2 if recipe.corpus is None else recipe.corpus.min_count,
+    )
+    start = begin(
+        origin,
+        vocabulary,
+        counts,
+        corpus.n_sentences,
+        dropout=settings.dropout,
+        softmax_share=settings.softmax_share,
+    )
+    logger.info(
+        "starting from %s: %s words, %s of them new to it; %s of its words are left out",
+        settings.model,
+        f"{len(vocabulary):,}",
+        f"{start.n_new:,}",
+        f"{start.n_forgotten:,}",
+    )
+    return corpus.with_vocabulary(vocabulary), start
 
 
 def _corpora(
-    recipe: PretrainRecipe, processes: Processes, n_processes: int, progress: CorpusProgress | None
+    recipe: PretrainRecipe,
+    processes: Processes,
+    max_chars: int,
+    n_processes: int,
+    progress: CorpusProgress | None,
 ) -> tuple[Corpus, Corpus | None]:
     """What to learn from, and what is held out; the first process prepares it if need be."""
     folder = Path(recipe.prepared or Path(recipe.output) / CORPUS_FOLDER)
@@ -158,7 +203,7 @@ def _corpora(
         prepare(
             recipe.corpus,
             folder,
-            max_chars=recipe.model.char_cnn.max_chars,
+            max_chars=max_chars,
             n_processes=n_processes,
             progress=progress,
         )
@@ -179,9 +224,10 @@ def _corpora(
 def new_model(recipe: PretrainRecipe, n_words: int) -> LanguageModel:
     """A model with the weights that the recipe's seed draws."""
     torch.manual_seed(recipe.seed)
-    bilm = BiLM(recipe.model)
+    config = recipe.model or BiLMConfig()
+    bilm = BiLM(config)
     bilm.reset_parameters()
-    dim = recipe.model.lstm.dim
+    dim = config.lstm.dim
     softmax: AnySoftmax = (
         AdaptiveSoftmax(n_words, dim, recipe.adaptive_softmax)
         if recipe.training.softmax == "adaptive"
@@ -224,12 +270,15 @@ class _Run:
         )
         self.kind = "sampled" if learner.n_negatives else "full"
 
-    def go(self) -> Pretrained:
+    def go(self, *, measure_first: bool) -> Pretrained:
+        """Train to the end; `measure_first` what the model to adapt predicts as it is."""
         with ExitStack() as stack:
             log = stack.enter_context(_log_of(self.recipe, self.learner))
             stop = stack.enter_context(_stop_requests())
             if self.recipe.training.compile:
                 stack.enter_context(compiled_cells())
+            if measure_first and self.learner.n_steps == 0:
+                self._measure_start(log)
             self._train(log, stop)
             return self._finish(log)
 
@@ -299,6 +348,13 @@ class _Run:
             now = (share, learner.n_steps, speed, left, self.kind, forward_lm, backward_lm)
             with self.budget.paused():
                 self.report(Progress(*now, self.measured))
+
+    def _measure_start(self, log: MetricLog | None) -> None:
+        """What the run starts from is a model too: the best so far."""
+        if self.heldout is not None:
+            with self.budget.paused():
+                self.before = self._measure(None)
+                self._validate(log)
 
     def _validate(self, log: MetricLog | None) -> None:
         """Measure on some held-out text; keep the model if it is the best so far."""
