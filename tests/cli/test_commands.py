@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from tests.models import random_bilm
-from tests.pretrain.test_run import PATTERNS, TOY
+from tests.pretrain.toy import PATTERNS, RECIPE
 
 from elmo import Elmo, Vocabulary
 from elmo.checkpoints.folder import Checkpoint, save_folder
@@ -24,7 +24,8 @@ from elmo.model.softmax import Softmax
 from elmo.store import read_vectors
 
 COMMANDS = (
-    "embed", "compare", "convert", "info", "pretrain", "perplexity", "score", "substitutes",
+    "embed", "compare", "convert", "info", "pretrain", "adapt", "perplexity", "score",
+    "substitutes",
 )  # fmt: skip
 LINES = ["The cat sat .", "", "a naïve dog"]
 
@@ -247,11 +248,11 @@ def test_info_tells_sizes_and_names(folder, capsys):
 def test_pretrain_and_perplexity(folder, capsys):
     (folder / "train.txt").write_text("".join(f"{p}\n" for p in PATTERNS * 20))
     (folder / "heldout.txt").write_text("".join(f"{p}\n" for p in PATTERNS))
-    (folder / "toy.toml").write_text(TOY.format(folder=folder))
+    (folder / "toy.toml").write_text(RECIPE.format(folder=folder))
     assert run("pretrain", "toy.toml", "--set", "training.n_epochs=4", "--output", "mine") == 0
     out, said = capsys.readouterr()
-    assert "Wrote the model to mine" in out
-    found = re.search(r"held-out perplexity \(full softmax\): forward ([\d.]+), backward", out)
+    assert "The model is in mine." in out
+    found = re.search(r"Held-out perplexity \(full softmax\): forward ([\d.]+), backward", out)
     assert "sampled softmax, no perplexity" in said
     assert run("perplexity", "mine", "heldout.txt") == 0
     out, _ = capsys.readouterr()
@@ -259,6 +260,32 @@ def test_pretrain_and_perplexity(folder, capsys):
         float(found[1]), abs=0.01
     )
     assert run("perplexity", "mine", "heldout.txt", "--raw", "--state", "carry") == 0
+    capsys.readouterr()
+    said = refused(capsys, "pretrain", "toy.toml", "--output", "mine")
+    assert "mine holds a run already" in said and "--resume" in said
+    more = ["--set", "training.n_epochs=5", "--resume"]
+    assert run("pretrain", "toy.toml", *more, "--output", "mine") == 0
+    _, said = capsys.readouterr()
+    assert "going on from step" in said
+
+
+def test_adapt_says_how_well_a_domain_is_predicted_before_and_after(folder, capsys):
+    (folder / "domain.txt").write_text("".join(f"{p}\n" for p in PATTERNS * 20))
+    (folder / "measured.txt").write_text("the cat ran off .\n" * 3)
+    quick = ["--set", "training.n_epochs=2", "--set", "corpus.min_count=1"]
+    measured = ["--heldout", "measured.txt"]
+    assert run("adapt", "model", "domain.txt", "--output", "new", *measured, *quick) == 0
+    out, _ = capsys.readouterr()
+    before, after = (
+        float(re.search(rf"\(full softmax\) {when}: forward ([\d.]+), backward", out)[1])
+        for when in ("before", "after")
+    )
+    assert after <= before
+    whole = ["--vocabulary", "replace", "--language", "en", "--heldout", "domain.txt"]
+    (folder / "other.txt").write_text("Nothing is the same.\nNothing stays.\n" * 9)
+    assert run("adapt", "official", "other.txt", "--output", "b", *whole, *quick) == 0
+    said = refused(capsys, "adapt", "nonsense", "domain.txt", "--output", "c")
+    assert 'no model is called "nonsense"' in said
 
 
 @pytest.mark.parametrize(
@@ -275,7 +302,7 @@ def test_pretrain_and_perplexity(folder, capsys):
     ],
 )
 def test_other_commands_refuse_in_one_line(folder, capsys, arguments, said):
-    (folder / "toy.toml").write_text(TOY.format(folder=folder / "nowhere"))
+    (folder / "toy.toml").write_text(RECIPE.format(folder=folder / "nowhere"))
     (folder / "empty.txt").touch()
     assert said in refused(capsys, *arguments)
 

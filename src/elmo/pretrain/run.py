@@ -218,6 +218,8 @@ def _corpora(
         f"{counts.n_words:,}",
         100 * counts.n_unknown / max(1, counts.n_tokens),
     )
+    if prepared.heldout is None:
+        logger.warning("no text is held out, so nothing tells when to stop: give corpus.heldout")
     return prepared.train, prepared.heldout
 
 
