@@ -8,7 +8,6 @@ of the first lines of each training file.
 """
 
 import argparse
-import json
 import math
 import random
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from circumstances import circumstances
+from circumstances import circumstances, write_result
 
 from elmo import WordPredictor
 from elmo.predict.place import log_frequencies
@@ -80,7 +79,7 @@ def main() -> None:
             },
             **circumstances(arguments.threads),
         }
-        arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_result(arguments.out, result)
 
 
 def frequencies(predictor: WordPredictor, files: list[Path]) -> dict[str, torch.Tensor]:

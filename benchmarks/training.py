@@ -13,7 +13,6 @@ TEXT has one sentence per line, tokens between white space.
 """
 
 import argparse
-import json
 import os
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from alone import alone, timed
-from circumstances import circumstances
+from circumstances import circumstances, write_result
 from limit import gemm_limits
 from needed import config_of, training_flops
 from torch import Tensor, nn
@@ -103,7 +102,7 @@ def main() -> None:
             "rows": rows,
             **circumstances(arguments.threads),
         }
-        arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_result(arguments.out, result)
 
 
 def prepare(text: Path, size: str, n_windows: int) -> Given:
