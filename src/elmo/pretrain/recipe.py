@@ -221,9 +221,10 @@ def adaptation_recipe(
 ) -> PretrainRecipe:
     """The recipe by which a trained model goes on with the text of another domain.
 
-    Five passes at most, over windows of 32 sentences; the rate falls by a cosine. Held-out text is
-    measured twice in a pass: where it gets no better training stops, and the best model is kept,
-    which may be the one it started from. Without held-out files a sentence in twenty is held out.
+    Five passes at most, over windows of 32 rows; the rate falls by a cosine. Held-out text is
+    measured before the first and after each: three times without a new best end the training, and
+    the best model is kept, which may be the one it started from. Without held-out files a sentence
+    in twenty is held out.
 
     Args:
         model: As `Elmo.from_pretrained` takes it.
