@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from elmo.cli import compare, convert, embed, info, perplexity, pretrain
+from elmo.cli import compare, convert, embed, info, perplexity, prepare, pretrain
 from elmo.cli.console import report_errors
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app.command("embed")(embed.embed)
 app.command("compare")(compare.compare)
 app.command("convert")(convert.convert)
 app.command("info")(info.info)
+app.command("prepare")(prepare.prepare)
 app.command("pretrain")(pretrain.pretrain)
 app.command("perplexity")(perplexity.perplexity)
 
