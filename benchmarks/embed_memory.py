@@ -4,7 +4,6 @@ python benchmarks/embed_memory.py [--lines 10000 100000 1000000] [--suffix .parq
 """
 
 import argparse
-import json
 import os
 import random
 import sys
@@ -12,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from circumstances import circumstances
+from circumstances import circumstances, write_result
 
 
 def main() -> None:
@@ -57,7 +56,7 @@ def main() -> None:
             "runs": rows,
             **circumstances(os.cpu_count() or 1),
         }
-        arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_result(arguments.out, result)
 
 
 if __name__ == "__main__":

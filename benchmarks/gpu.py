@@ -10,7 +10,6 @@ product, measured here; a percentage says how much of it the products that are n
 """
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -22,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from circumstances import circumstances
+from circumstances import circumstances, write_result
 from needed import config_of, lstm_flops, training_flops
 from torch import Tensor, nn
 
@@ -67,7 +66,7 @@ def main() -> None:
     device = torch.device("cuda")
     result = measure(arguments, device)
     if arguments.out:
-        arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_result(arguments.out, result)
 
 
 def measure(arguments: argparse.Namespace, device: torch.device) -> dict[str, Any]:

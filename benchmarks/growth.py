@@ -9,7 +9,6 @@ TEXT has one sentence per line, tokens between white space.
 """
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from alone import alone
-from circumstances import circumstances
+from circumstances import circumstances, write_result
 
 from elmo import Elmo
 from elmo.text import read_lines
@@ -58,7 +57,7 @@ def main() -> None:
             "rows": rows,
             **circumstances(arguments.threads),
         }
-        arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_result(arguments.out, result)
 
 
 def read(model: str, text: Path, n_tokens: int, cache_tokens: int) -> dict[str, Any]:

@@ -14,7 +14,6 @@ fall into pieces; weights are random, as are those of the published sizes).
 """
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from alone import alone, timed
-from circumstances import circumstances
+from circumstances import circumstances, write_result
 from limit import gemm_limits
 from needed import SIZES, cnn_flops, config_of, lstm_flops
 from torch import nn
@@ -109,7 +108,7 @@ def main() -> None:
             "rows": rows,
             **circumstances(arguments.threads),
         }
-        arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_result(arguments.out, result)
 
 
 def ways(size: str, dtypes: list[str]) -> Iterator[tuple[Any, ...]]:

@@ -7,13 +7,12 @@ first sentences one at a time: the mean, and the smallest of all tokens.
 """
 
 import argparse
-import json
 import os
 from pathlib import Path
 
 import numpy as np
 import torch
-from circumstances import circumstances
+from circumstances import circumstances, write_result
 from inference import read_conllu
 
 from elmo import Elmo
@@ -64,7 +63,7 @@ def main() -> None:
             "rows": rows,
             **circumstances(arguments.threads),
         }
-        arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_result(arguments.out, result)
 
 
 def cosines_by_layer(ours: list[np.ndarray], exact: list[np.ndarray]) -> list[np.ndarray]:

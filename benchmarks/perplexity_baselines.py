@@ -1,25 +1,29 @@
-"""Held-out perplexity of a model, beside a unigram and a trigram model of the same training text.
+"""Held-out perplexity of a model, beside n-gram models of the same training text.
 
-    python benchmarks/perplexity_baselines.py MODEL RECIPE [--out FILE.json]
+    python benchmarks/perplexity_baselines.py MODEL RECIPE --ngrams NGRAMS.json [--out FILE.json]
 
-The n-gram models read all of the recipe's training text, however much of it the model saw.
+NGRAMS.json is what `benchmarks/kneser_ney.py` wrote for the same recipe and vocabulary: it is
+estimated once, and serves every model that has learned from that text. The n-gram models have read
+all of it, however much of it the model saw.
 """
 
 import argparse
 import json
-import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from circumstances import circumstances
+from circumstances import circumstances, write_result
+from kneser_ney import digest, part_names
 
 from elmo.checkpoints.sources import load
 from elmo.pretrain.corpus import build_corpus, find_files, read_sentences
 from elmo.pretrain.language_model import LanguageModel
-from elmo.pretrain.ngram import NGram, ngram_perplexity
 from elmo.pretrain.perplexity import Perplexity, perplexity
 from elmo.pretrain.recipe import read_recipe
+
+MODEL = "biLM"
 
 
 def main() -> None:
@@ -27,6 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model")
     parser.add_argument("recipe", type=Path)
+    parser.add_argument("--ngrams", type=Path, required=True)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
@@ -36,63 +41,68 @@ def main() -> None:
     vocabulary, softmax = checkpoint.vocabulary, checkpoint.softmax
     if vocabulary is None or softmax is None:
         raise SystemExit(f"{arguments.model} has no softmax and vocabulary")
-    files = find_files(recipe.corpus.heldout)
-    heldout = {
-        name: build_corpus(read_sentences([path]), vocabulary)
-        for name, path in zip(part_names(files), files, strict=True)
-    }
-    started = time.perf_counter()
-    train = build_corpus(read_sentences(find_files(recipe.corpus.train)), vocabulary)
-    print(f"{train.n_tokens:,} tokens of training text in {time.perf_counter() - started:.0f} s")
-    table: dict[str, dict[str, Perplexity]] = {name: {} for name in heldout}
-    for name, order in (("unigram", 1), ("trigram", 3)):
-        started = time.perf_counter()
-        both = NGram(train, order=order), NGram(train, order=order, reverse=True)
-        for part, corpus in heldout.items():
-            table[part][name] = ngram_perplexity(*both, corpus)
-        del both
-        print(f"{name}: {time.perf_counter() - started:.0f} s")
-    n_train = train.n_tokens
-    del train
+    ngrams = json.loads(arguments.ngrams.read_text(encoding="utf-8"))
+    if ngrams["vocabulary_sha256"] != digest(vocabulary):
+        raise SystemExit(
+            f"{arguments.ngrams} is of another vocabulary than {arguments.model}: estimate its "
+            "n-gram models by benchmarks/kneser_ney.py"
+        )
+    train = [path.name for path in find_files(recipe.corpus.train)]
+    if ngrams["train"] != train:
+        raise SystemExit(
+            f"{arguments.ngrams} is of {len(ngrams['train'])} files of text, but "
+            f"{arguments.recipe} has {len(train)}, or others: estimate its n-gram models anew"
+        )
     model = LanguageModel(checkpoint.bilm, softmax).eval()
-    for part, corpus in heldout.items():
-        table[part]["biLM"] = perplexity(model, vocabulary, corpus.texts())
-        print(part, table[part]["biLM"], flush=True)
-    table["all"] = {
-        name: together([row[name] for row in table.values()]) for name in table[next(iter(table))]
+    files = find_files(recipe.corpus.heldout)
+    rows: dict[str, dict[str, Any]] = {}
+    measured = []
+    for part, path in zip(part_names(files), files, strict=True):
+        corpus = build_corpus(read_sentences([path]), vocabulary)
+        of_part = perplexity(model, vocabulary, corpus.texts())
+        row = ngrams["parts"].get(part)
+        if row is None or row["predictions"] != of_part.n_tokens:
+            raise SystemExit(f"{arguments.ngrams} has not measured the text of {path}")
+        measured.append(of_part)
+        rows[part] = {**row, MODEL: rounded(of_part)}
+        print(part, of_part, flush=True)
+    orders = [name for name in rows[next(iter(rows))] if name.endswith("-gram")]
+    whole = together(measured)
+    rows["all"] = {
+        "predictions": whole.n_tokens,
+        "unknown": whole.n_unknown,
+        **{name: joined(rows, name) for name in orders},
+        MODEL: rounded(whole),
     }
-    show(table)
+    result = {
+        "what": "held-out perplexity, full softmax, forward and backward",
+        "model": arguments.model,
+        "recipe": str(arguments.recipe),
+        "n_train_tokens": ngrams["n_train_tokens"],
+        "vocabulary": len(vocabulary),
+        "seed": recipe.seed,
+        "parts": rows,
+        **circumstances(arguments.threads),
+    }
+    print(markdown(result))
+    for name in orders:
+        ahead = [part for part, row in rows.items() if np.less(row[MODEL], row[name]).all()]
+        behind = ", ".join(part for part in rows if part not in ahead) or "none"
+        print(f"ahead of the {name} model on {len(ahead)} of {len(rows)}, not on: {behind}")
     if arguments.out:
-        result = {
-            "what": "held-out perplexity, full softmax, forward and backward",
-            "model": arguments.model,
-            "recipe": str(arguments.recipe),
-            "n_train_tokens": n_train,
-            "vocabulary": len(vocabulary),
-            "seed": recipe.seed,
-            "parts": {
-                part: {
-                    "predictions": row["biLM"].n_tokens,
-                    "unknown": row["biLM"].n_unknown,
-                    **{
-                        name: [round(p.forward_lm, 2), round(p.backward_lm, 2)]
-                        for name, p in row.items()
-                    },
-                }
-                for part, row in table.items()
-            },
-            **circumstances(arguments.threads),
-        }
-        arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_result(arguments.out, result)
 
 
-def part_names(files: list[Path]) -> list[str]:
-    """A name for each file, short where that tells it from the others."""
-    short = [path.name.partition(".")[0] for path in files]
-    return [
-        str(path) if short.count(name) > 1 else name
-        for path, name in zip(files, short, strict=True)
-    ]
+def rounded(of: Perplexity) -> list[float]:
+    """Forward and backward."""
+    return [round(of.forward_lm, 2), round(of.backward_lm, 2)]
+
+
+def joined(rows: dict[str, dict[str, Any]], name: str) -> list[float]:
+    """Perplexities of all parts as one text."""
+    n = np.array([row["predictions"] for row in rows.values()])
+    losses = np.log([row[name] for row in rows.values()])
+    return [round(float(p), 2) for p in np.exp(n @ losses / n.sum())]
 
 
 def together(parts: list[Perplexity]) -> Perplexity:
@@ -109,20 +119,21 @@ def together(parts: list[Perplexity]) -> Perplexity:
     )
 
 
-def show(table: dict[str, dict[str, Perplexity]]) -> None:
-    """Print a table in Markdown: forward / backward."""
-    names = list(next(iter(table.values())))
-    print("| held-out part | predictions | `<UNK>` | " + " | ".join(names) + " |")
-    print("|---|---:|---:|" + "---:|" * len(names))
-    for part, row in table.items():
-        first = row[names[0]]
-        n_words = first.n_tokens - first.n_sentences
-        numbers = (f"{row[name].forward_lm:.1f} / {row[name].backward_lm:.1f}" for name in names)
-        print(
-            f"| {part} | {first.n_tokens:,} | {first.n_unknown / n_words:.1%} | "
-            + " | ".join(numbers)
-            + " |"
-        )
+def markdown(result: dict[str, Any]) -> str:
+    """A table: forward / backward."""
+    rows = result["parts"]
+    names = [name for name, of in rows["all"].items() if isinstance(of, list)]
+    titles = ["this model" if name == MODEL else name for name in names]
+    lines = [
+        f"| held-out part | predictions | `<UNK>` | {' | '.join(titles)} |",
+        "|---|---:|---:|" + "---:|" * len(names),
+    ]
+    for part, row in rows.items():
+        numbers = " | ".join("{:.1f} / {:.1f}".format(*row[name]) for name in names)
+        unknown = row["unknown"] / row["predictions"]
+        title = f"**{part}**" if part == "all" else part
+        lines.append(f"| {title} | {row['predictions']:,} | {unknown:.1%} | {numbers} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,20 @@
 """Benchmarks run, on next to nothing: what they print is checked when they are used."""
 
 import argparse
+import gzip
 import importlib
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from elmo import BiLM, BiLMConfig, CharCnnConfig, LstmConfig
+from elmo import BiLM, BiLMConfig, CharCnnConfig, LstmConfig, Vocabulary
 from elmo.checkpoints.folder import Checkpoint, save_folder
+from elmo.model.softmax import Softmax
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 TINY = BiLMConfig(
@@ -74,7 +78,7 @@ def test_the_training_benchmark_compares_all_ways(here, tmp_path, monkeypatch, c
     (tmp_path / "a.txt").write_text("It works fine .\nWhy not ?\n" * 50)
     training = here("training")
     monkeypatch.setattr(training, "config_of", lambda size: TINY)
-    monkeypatch.setattr(training, "compile_cells", lambda: None)
+    monkeypatch.setattr(training, "compiled_cells", nullcontext)
     for name, value in {"N_ROWS": 3, "N_STEPS": 4, "N_NEGATIVES": 4}.items():
         monkeypatch.setattr(training, name, value)
     out = tmp_path / "out.json"
@@ -151,3 +155,176 @@ def test_without_a_gpu_the_gpu_benchmark_says_so_in_one_line(monkeypatch):
         SystemExit, match=r"^gpu\.py measures a GPU, but PyTorch sees no CUDA device"
     ):
         importlib.import_module("gpu").main()
+
+
+@pytest.fixture
+def adaptation(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module("adaptation")
+
+
+def test_biomedical_text_is_read_without_its_labels(adaptation, tmp_path, monkeypatch, capsys):
+    with gzip.open(tmp_path / "train.txt.gz", "wt") as file:
+        file.write("APC2 O\ncolon B-Disease\ncancer I-Disease\n\n\nIn O\nmice O\n")
+    (tmp_path / "dev.txt").write_text("Loss O\n\n")
+    (tmp_path / "test.txt").write_text("New O\ngene O\n\nLoss O\n\n")
+    out = tmp_path / "out"
+    given = ["adaptation.py", "biomedical", str(tmp_path), "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", given)
+    adaptation.main()
+    assert (out / "adapt.txt").read_text() == "APC2 colon cancer\nIn mice\nLoss\n"
+    assert (out / "measure.txt").read_text() == "New gene\n"
+    said = capsys.readouterr().out
+    assert "adapt.txt: 3 sentences, 6 tokens" in said
+    assert "1 sentences were in both parts and are not measured on" in said
+
+
+def test_captions_are_the_sentences_of_pairs_each_once(adaptation, tmp_path):
+    def pairs(*sentences):
+        keys = ("sentence1", "sentence2")
+        return "".join(f"{json.dumps(dict(zip(keys, s, strict=True)))}\n" for s in sentences)
+
+    with gzip.open(tmp_path / "train.jsonl.gz", "wt") as file:
+        file.write(pairs(("Two women .", "People sit"), ("Two women .", "They run")))
+    (tmp_path / "dev.jsonl").write_text(pairs(("A dog .", "They run"), ("A dog .", "It runs")))
+    text = adaptation.write_text("captions", tmp_path, tmp_path)
+    assert text.adapt.read_text() == "Two women .\nPeople sit\nThey run\n"
+    assert text.measure.read_text() == "A dog .\nIt runs\n"
+
+
+def test_the_text_of_both_domains_is_there(adaptation, shared, tmp_path):
+    for domain, source, n_sentences in (
+        ("biomedical", "bioner/ncbi-disease", (6347, 938)),
+        ("captions", "nli/snli-small", (11702, 1279)),
+    ):
+        text = adaptation.write_text(domain, shared / "datasets" / source, tmp_path)
+        assert tuple(len(path.read_text().splitlines()) for path in text) == n_sentences
+
+
+SENSES = {
+    "train": [("The", None), ("bank", "bank%1:17"), ("of", None), ("rivers", "river%1:17")],
+    "dev": [("A", None), ("bank", "bank%1:14"), ("``", None), ("sky blue", "sky_blue%3:00")],
+}
+TAGGED = "1\tIt\tit\tPRON\tPRP\t_\n2\tworks\twork\tVERB\tVBZ\t_\n1-2\tx\t_\t_\t_\t_\n\n"
+
+
+@pytest.fixture
+def labelled(tmp_path) -> Path:
+    for part in ("train", "dev", "test"):
+        (tmp_path / f"a-{part}.conllu").write_text(TAGGED * 3)
+    for part, words in SENSES.items():
+        xml, keys = "", ""
+        for i, (word, sense) in enumerate(words):
+            given = f'lemma="{word.lower().replace(" ", "_")}" pos="NOUN"'
+            if sense is None:
+                xml += f"<wf {given}>{word}</wf>"
+            else:
+                xml += f'<instance id="s{i}" {given}>{word}</instance>'
+                keys += f"s{i} {sense} another%1\n"
+        xml = f'<corpus><text id="d"><sentence id="s">{xml}</sentence></text></corpus>'
+        (tmp_path / f"a-{part}.data.xml").write_text(xml)
+        (tmp_path / f"a-{part}.gold.key.txt").write_text(keys)
+    return tmp_path
+
+
+def test_probes_of_layers_have_a_row_for_each_layer_and_each_baseline(
+    model, labelled, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    (tmp_path / "senses.tsv").write_text("bank\tNOUN\tbank%1:14 x\nsky_blue\tNOUN\tnever%1\n")
+    given = ("--pos", labelled, "--wsd", labelled, "--senses", tmp_path / "senses.tsv")
+    out = tmp_path / "out.json"
+    run(importlib.import_module("layers"), monkeypatch, model, *given, "--out", out)
+    result = json.loads(out.read_text())["models"][str(model)]
+    layers = {f"layer {i}" for i in range(3)}
+    assert set(result["pos"]) == {*layers, "most frequent tag of the word"}
+    assert all(row["UPOS"] == row["XPOS"] == 100 for row in result["pos"].values())
+    # Of two words, "bank" was seen, with two senses: one and another, which is right in both parts.
+    assert result["wsd"]["words"] == {"all": 2, "seen": 1, "several": 1}
+    assert result["wsd"]["first sense"]["all"] == 50
+    assert result["wsd"]["most frequent sense"]["seen"] in (0, 100)
+    ways = ("", ", nearest use", ", ten nearest uses")
+    rows = {f"{layer}{way}" for layer in layers for way in ways}
+    assert set(result["wsd"]) == {*rows, "first sense", "most frequent sense", "words"}
+    assert "| layer 2 |" in capsys.readouterr().out
+
+
+def test_words_with_senses_are_read_with_the_places_of_their_tokens(labelled, monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    layers = importlib.import_module("layers")
+    (sentence,) = layers.read_senses(labelled / "a-dev.data.xml", labelled / "a-dev.gold.key.txt")
+    assert sentence.tokens == ["A", "bank", '"', "sky", "blue"]
+    bank, blue = sentence.words
+    assert (bank.begin, bank.end, bank.senses) == (1, 2, ("bank%1:14", "another%1"))
+    assert (blue.begin, blue.end, blue.lemma) == (3, 5, ("sky_blue", "NOUN"))
+
+
+def test_what_is_not_answered_is_missing_but_not_wrong(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    layers, all_ = importlib.import_module("layers"), np.ones(3, dtype=bool)
+    assert layers.f1(np.array([True, False, False]), ["a", "b", None], all_) == 40.0
+    assert layers.f1(np.array([True, False, True]), ["a", "b", "c"], all_) == 66.67
+
+
+LOG = """{"step": 5, "train/forward_exp_loss_sampled": 9.0, "train/backward_exp_loss_sampled": 4.0,
+ "train/tokens_per_second": 100.0, "train/tokens": 6000}
+{"step": 5, "heldout/forward_perplexity_full": 30.0, "heldout/backward_perplexity_full": 30.0}
+{"step": 10, "train/forward_exp_loss_sampled": 4.0, "train/backward_exp_loss_sampled": 4.0,
+ "train/tokens_per_second": 50.0, "train/tokens": 12000}
+{"step": -1, "heldout/forward_perplexity_full": 8.0, "heldout/backward_perplexity_full": 2.0}
+{"step": 15, "train/forw"""
+
+
+def test_curves_of_a_run_are_read_from_its_log(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    curves = importlib.import_module("curves")
+    (tmp_path / "metrics.jsonl").write_text(LOG.replace(",\n", ","))
+    run_ = curves.read_run(tmp_path)
+    assert run_["train"]["minutes"] == pytest.approx([1, 3])
+    assert run_["train"]["y"] == pytest.approx([np.log(6), np.log(4)])
+    assert run_["heldout"]["y"] == pytest.approx([30, 4])
+    assert run_["heldout"]["tokens"] == pytest.approx([0.006, 0.012])
+    out = tmp_path / "a.png"
+    monkeypatch.setattr(sys, "argv", ["curves.py", str(tmp_path), "--out", str(out)])
+    curves.main()
+    assert out.stat().st_size > 1000 and "0.01 M tokens, 3.0 min, 4.0" in capsys.readouterr().out
+
+
+def test_the_model_card_gets_its_tables_from_results(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    card = tmp_path / "card.md"
+    marks = "<!-- perplexity -->\nold\n<!-- end -->\nkept\n<!-- layers -->\n<!-- end -->\n"
+    card.write_text(marks)
+    row = {"predictions": 2000, "unknown": 30, "5-gram": [50.0, 51.0], "biLM": [40.25, 41.0]}
+    (tmp_path / "perplexity.json").write_text(json.dumps({"parts": {"qa": row, "all": row}}))
+    probes = {"pos": {"layer 0": {"UPOS": 88.2, "XPOS": 86.8}}, "wsd": {"MFS": {"all": 72.47}}}
+    (tmp_path / "layers.json").write_text(json.dumps({"models": {"default": probes}}))
+    monkeypatch.setattr(
+        sys, "argv", ["model_card.py", "--results", str(tmp_path), "--card", str(card)]
+    )
+    importlib.import_module("model_card").main()
+    text = card.read_text()
+    assert "| **all** | 2,000 | 1.5% | 50.0 / 51.0 | 40.2 / 41.0 |" in text
+    assert "| layer 0 | 88.2 | 86.8 |  |  |" in text and "| MFS |  |  | 72.5 |  |" in text
+    assert "old" not in text and "\nkept\n" in text
+
+
+def test_ways_to_combine_directions_are_compared(tmp_path, monkeypatch):
+    softmax = Softmax(6, 6)
+    softmax.reset_parameters()
+    bilm = BiLM(TINY)
+    bilm.reset_parameters()
+    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "It", "works", "."])
+    save_folder(Checkpoint(bilm, vocabulary, softmax), tmp_path / "predicts")
+    (tmp_path / "a.txt").write_text("It works .\nWhy not ?\n")
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    combining = importlib.import_module("combining_directions")
+    monkeypatch.setattr(combining, "RARE", 4)
+    out, text = tmp_path / "out.json", tmp_path / "a.txt"
+    before = torch.get_num_threads()
+    given = (text, "--counts", text, "--model", tmp_path / "predicts", "--out", out)
+    run(combining, monkeypatch, *given)
+    torch.set_num_threads(before)
+    result = json.loads(out.read_text())
+    assert result["tokens"] == 6 and list(result["ways"]) == list(combining.WAYS)
+    assert all(0 < row["mrr"] <= 1 < row["perplexity"] for row in result["ways"].values())

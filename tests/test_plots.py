@@ -4,7 +4,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from elmo.plots import colour_limits, draw_heat_map, save_heat_maps
+from elmo.plots import (
+    LABEL_POINTS,
+    LINE_COLOURS,
+    colour_limits,
+    draw_curves,
+    draw_heat_map,
+    save_curves,
+    save_heat_maps,
+)
 
 MATRIX = np.array([[1.0, 0.2, 0.4], [0.2, 1.0, 0.7], [0.4, 0.7, 1.0]], dtype="f4")
 LABELS = ["We sat on the river [bank].", "It cost $5, not $6.", "a long text " * 20]
@@ -62,3 +70,36 @@ def test_what_is_no_picture_is_refused(tmp_path, axes):
         save_heat_maps(tmp_path / "no" / "map.png", [MATRIX], LABELS, [""])
     with pytest.raises(ValueError, match="2 labels were given for a matrix of 3 rows"):
         draw_heat_map(axes, MATRIX, LABELS[:2])
+
+
+CURVES = {
+    "a $ run": ([1.0, 2.0], [9.0, 4.0]),
+    "none": ([], []),
+    "b": ([1.0, 2.0, 3.0], [8.0, 6.0, 4.1]),
+}
+
+
+def test_each_curve_is_drawn_and_named_in_its_colour(axes):
+    draw_curves(axes, CURVES, xlabel="minutes", ylabel="perplexity", log=True)
+    assert [list(line.get_ydata()) for line in axes.lines] == [[9, 4], [8, 6, 4.1]]
+    names = {text.get_text(): text.get_color() for text in axes.texts}
+    assert names == {r"a \$ run": LINE_COLOURS[0], "b": LINE_COLOURS[2]}
+    assert [line.get_color() for line in axes.lines] == [LINE_COLOURS[0], LINE_COLOURS[2]]
+    assert axes.get_xlabel() == "minutes" and axes.get_yscale() == "log"
+
+
+def test_names_of_curves_that_end_together_do_not_overlap(axes):
+    curves = {f"run {i}": ([0.0, 1.0], [2.0, 1 + i / 1000]) for i in range(7)}
+    draw_curves(axes, curves, xlabel="", ylabel="")
+    points = 72 / axes.figure.dpi
+    heights = [axes.transData.transform(t.xy)[1] * points + t.xyann[1] for t in axes.texts]
+    assert min(np.diff(sorted(heights))) >= LABEL_POINTS - 1e-6
+
+
+def test_curves_are_written_as_a_picture_of_rows_of_panels(tmp_path):
+    panel = {"curves": CURVES, "xlabel": "minutes", "ylabel": "perplexity"}
+    save_curves(tmp_path / "runs.svg", [[panel, panel], [panel]])
+    assert (tmp_path / "runs.svg").stat().st_size > 1000
+    with pytest.raises(ValueError, match="curve 'a' has 2 places, but 1 heights"):
+        save_curves(tmp_path / "runs.png", [[{**panel, "curves": {"a": ([1.0, 2.0], [1.0])}}]])
+    assert [p.name for p in tmp_path.iterdir()] == ["runs.svg"]

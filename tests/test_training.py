@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from elmo.training import Budget, MetricLog, Optimiser, OptimiserConfig, clip_gradients
+from elmo.training import (
+    Budget,
+    MetricLog,
+    Optimiser,
+    OptimiserConfig,
+    Patience,
+    clip_gradients,
+)
 
 
 def test_gradients_dense_and_sparse_are_scaled_to_one_common_norm():
@@ -56,7 +63,12 @@ def test_adam_takes_dense_and_sparse_parameters():
 
 @pytest.mark.parametrize(
     ("schedule", "half", "end"),
-    [("constant", 1.0, 1.0), ("linear", 0.5, 0.0), ("cosine", 0.5, 0.0)],
+    [
+        ("constant", 1.0, 1.0),
+        ("linear", 0.5, 0.0),
+        ("cosine", 0.5, 0.0),
+        ("trapezoid", 1.0, 0.0),
+    ],
 )
 def test_the_rate_rises_then_follows_its_schedule(schedule, half, end):
     config = OptimiserConfig(learning_rate=2.0, warmup=0.2, schedule=schedule)
@@ -74,6 +86,8 @@ def test_the_rate_rises_then_follows_its_schedule(schedule, half, end):
         ({"name": "sgd"}, "optimiser 'sgd' is unknown"),
         ({"schedule": "steps"}, "schedule 'steps' is unknown"),
         ({"warmup": 1.0}, "warmup is 1.0"),
+        ({"decay": 0.0}, "decay is 0.0"),
+        ({"warmup": 0.3, "decay": 0.8}, r"decay is 0.8, .* with warmup \(0.3\) at most 1"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0, but must be positive"),
         ({"clip_norm": math.nan}, "clip_norm is nan, but must be positive"),
         ({"betas": (-0.1, 0.9)}, "betas is"),
@@ -88,19 +102,19 @@ def test_wrong_settings_are_refused(settings, said):
 def test_a_budget_ends_at_its_first_bound(monkeypatch):
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    budget = Budget(n_steps=10, minutes=1.0)
+    budget = Budget(n_tokens=10, minutes=1.0)
     assert budget.progress(5) == 0.5
     now[0] += 54
     assert budget.progress(5) == pytest.approx(0.9)
     assert budget.progress(10) == 1.0
-    with pytest.raises(ValueError, match="needs steps or minutes"):
+    with pytest.raises(ValueError, match="needs tokens or minutes"):
         Budget()
 
 
 def test_metrics_are_lines_of_json_and_tensorboard_events(tmp_path):
     with MetricLog(tmp_path) as log:
         log.write(3, {"loss": 1.5})
-    with MetricLog(tmp_path, tensorboard=False) as log:  # a second run goes on below
+    with MetricLog(tmp_path, after=3, tensorboard=False) as log:  # the run goes on below
         log.write(4, {"loss": 1.25})
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert lines == [{"step": 3, "loss": 1.5}, {"step": 4, "loss": 1.25}]
@@ -166,22 +180,22 @@ def test_a_schedule_without_warmup_begins_at_its_highest_and_ends_beyond_the_bud
     assert rate(1.5) == rate(1.0) == pytest.approx(0.0)
 
 
-def test_a_budget_of_steps_or_of_minutes_needs_no_other(monkeypatch):
+def test_a_budget_of_tokens_or_of_minutes_needs_no_other(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    of_steps, of_minutes = Budget(n_steps=4), Budget(minutes=2.0)
+    of_tokens, of_minutes = Budget(n_tokens=4), Budget(minutes=2.0)
     now[0] = 30.0
-    assert (of_steps.progress(3), of_minutes.progress(3)) == (0.75, 0.25)
+    assert (of_tokens.progress(3), of_minutes.progress(3)) == (0.75, 0.25)
     now[0] = 9999.0
-    assert (of_steps.progress(3), of_minutes.progress(3)) == (0.75, 1.0)
+    assert (of_tokens.progress(3), of_minutes.progress(3)) == (0.75, 1.0)
 
 
 @pytest.mark.parametrize("minutes", [0.0, -1.0, math.nan, math.inf])
-def test_a_budget_without_time_or_steps_is_refused(minutes):
+def test_a_budget_without_time_or_tokens_is_refused(minutes):
     with pytest.raises(ValueError, match=f"minutes is {minutes}, but must be positive"):
-        Budget(n_steps=3, minutes=minutes)
-    with pytest.raises(ValueError, match="n_steps is 0, but must be positive"):
-        Budget(n_steps=0)
+        Budget(n_tokens=3, minutes=minutes)
+    with pytest.raises(ValueError, match="n_tokens is 0, but must be positive"):
+        Budget(n_tokens=0)
 
 
 def test_tensorboard_gets_the_numbers_of_the_lines(tmp_path):
@@ -206,3 +220,94 @@ def test_without_tensorboard_it_says_what_to_install(tmp_path, monkeypatch):
         MetricLog(tmp_path)
     del error
     gc.collect()  # what is open is noticed here, not in another test
+
+
+def test_a_trapezoid_falls_over_the_last_share_of_the_budget():
+    config = OptimiserConfig(learning_rate=2.0, warmup=0.1, schedule="trapezoid", decay=0.25)
+    rate = Optimiser(config, [nn.Parameter(torch.zeros(1))], []).rate
+    assert rate(0.05) == pytest.approx(1.0)
+    assert rate(0.1) == rate(0.5) == rate(0.75) == 2.0
+    assert rate(0.875) == pytest.approx(1.0)
+    assert rate(1.0) == 0.0
+
+
+def gradients(seed, dense, sparse):
+    numbers = torch.Generator().manual_seed(seed)
+    dense.grad = torch.randn(3, 2, generator=numbers)
+    rows = torch.randperm(5, generator=numbers)[:2].sort().values
+    sparse.grad = torch.sparse_coo_tensor(
+        rows.unsqueeze(0), torch.randn(2, 2, generator=numbers), (5, 2), check_invariants=True
+    ).coalesce()
+
+
+@pytest.mark.parametrize("name", ["adamw", "adagrad"])
+def test_an_optimiser_goes_on_from_its_state_to_the_last_bit(name):
+    config = OptimiserConfig(name=name, weight_decay=0.1, warmup=0.0)
+    pairs = [[nn.Parameter(torch.ones(3, 2)), nn.Parameter(torch.ones(5, 2))] for _ in range(2)]
+    one, other = (Optimiser(config, [dense], [sparse]) for dense, sparse in pairs)
+    for i in range(3):
+        gradients(i, *pairs[0])
+        one.step(0.1 * i)
+    for mine, theirs in zip(*pairs, strict=True):
+        theirs.data.copy_(mine.data)
+    other.load_state_dict(one.state_dict())
+    for i in range(3, 6):
+        for optimiser, pair in zip((one, other), pairs, strict=True):
+            gradients(i, *pair)
+            optimiser.step(0.1 * i)
+    for mine, theirs in zip(*pairs, strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_the_state_of_another_models_optimiser_is_refused():
+    small, large = (
+        Optimiser(OptimiserConfig(), [nn.Parameter(torch.ones(n, 2))], []) for n in (2, 3)
+    )
+    small.dense[0].grad = torch.ones(2, 2)
+    small.step(0.5)
+    with pytest.raises(ValueError, match=r"has shape \(2, 2\), but its parameter \(3, 2\)"):
+        large.load_state_dict(small.state_dict())
+
+
+@pytest.mark.parametrize("name", ["adamw", "adagrad"])
+def test_a_gradient_that_is_not_finite_changes_nothing(name):
+    parameter = nn.Parameter(torch.ones(2))
+    optimiser = Optimiser(OptimiserConfig(name=name, warmup=0.0), [parameter], [])
+    parameter.grad = torch.tensor([1.0, math.nan])
+    assert not math.isfinite(optimiser.step(0.5))
+    assert (parameter == 1).all()
+
+
+def test_what_is_done_in_a_pause_takes_no_time_of_the_budget(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    budget = Budget(minutes=1.0, seconds=6.0)
+    now[0] = 12.0
+    with budget.paused():
+        now[0] = 1000.0
+    now[0] = 1006.0
+    assert budget.seconds == 24.0
+    assert budget.progress(0) == pytest.approx(0.4)
+
+
+def test_patience_ends_after_measurements_that_were_no_better():
+    patience = Patience(2)
+    found = [patience.improved(loss) for loss in (5.0, 4.0, 4.0)]
+    assert found == [True, True, False] and not patience.exhausted
+    patience.improved(4.5)
+    assert patience.exhausted and patience.best == 4.0
+    patience.improved(3.0)
+    assert not patience.exhausted
+    endless = Patience(0)
+    for _ in range(99):
+        endless.improved(1.0)
+    assert not endless.exhausted
+
+
+def test_a_log_that_goes_on_drops_what_will_be_written_again(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 5, "loss": 1.0}\n{"step": 10, "loss": 2.0}\n{"step": 15, "lo')
+    with MetricLog(tmp_path, after=5, tensorboard=False) as log:
+        log.write(10, {"loss": 3.0})
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert lines == [{"step": 5, "loss": 1.0}, {"step": 10, "loss": 3.0}]

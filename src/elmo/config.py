@@ -177,6 +177,33 @@ class BiLMConfig:
         return 2 * self.lstm.dim
 
 
+@dataclass(frozen=True)
+class AdaptiveSoftmaxConfig:
+    """An adaptive softmax: frequent words one by one, rarer ones in clusters of fewer dimensions.
+
+    Args:
+        cutoffs: Rank of the first word of each cluster, words ranked by falling frequency from 0:
+            so many words lie before it.
+        shrink: How many times fewer dimensions each cluster has than the one before.
+
+    Source:
+        Grave et al. (2017), "Efficient softmax approximation for GPUs".
+    """
+
+    cutoffs: tuple[int, ...] = (2_000, 10_000)
+    shrink: float = 4.0
+
+    def __post_init__(self) -> None:
+        rising = all(a < b for a, b in zip((0, *self.cutoffs), self.cutoffs, strict=False))
+        if not self.cutoffs or not rising:
+            raise ValueError(
+                f"cutoffs is {self.cutoffs}, but expected whole numbers above 0, each larger than "
+                "the one before"
+            )
+        if not 1 <= self.shrink < math.inf:
+            raise ValueError(f"shrink is {self.shrink}, but must be a finite number from 1 up")
+
+
 Config = TypeVar("Config")
 
 
@@ -375,6 +402,8 @@ def _convert(value: Any, hint: Any, name: str, where: str) -> Any:
         if value is None and type(None) in get_args(hint):
             return None
         for option in get_args(hint):
+            if dataclasses.is_dataclass(option):  # the only one: its own error says more
+                return _convert(value, option, name, where)
             try:
                 return _convert(value, option, name, where)
             except ValueError:

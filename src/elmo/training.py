@@ -1,9 +1,11 @@
-"""What every training here shares: optimiser, schedule, clipping, budget, metric log."""
+"""What every training here shares: optimiser, schedule, clipping, budget, patience, metric log."""
 
 import json
 import math
+import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,8 +16,8 @@ from torch import Tensor, nn
 
 from elmo.config import check_positive
 
-OPTIMISERS = ("adagrad", "adam")
-SCHEDULES = ("constant", "linear", "cosine")
+OPTIMISERS = ("adagrad", "adamw")
+SCHEDULES = ("constant", "linear", "cosine", "trapezoid")
 
 
 @dataclass(frozen=True)
@@ -23,20 +25,24 @@ class OptimiserConfig:
     """How weights are changed.
 
     Args:
-        name: `adagrad` as the original has it (accumulators start at 1), or `adam` (decoupled
-            weight decay; parameters with sparse gradients are updated lazily).
+        name: `adagrad` as the original has it (accumulators start at 1), or `adamw` (decoupled
+            weight decay; parameters with sparse gradients are updated lazily, without decay).
         learning_rate: At its highest. The original trains with Adagrad at 0.2.
         warmup: Share of the budget in which the rate rises from zero.
-        schedule: `constant`, or a fall to zero over the rest of the budget by a line or a cosine.
-        betas: Of `adam`.
-        weight_decay: Of `adam`, for dense matrices.
+        schedule: `constant`; or a fall to zero over the rest of the budget by a line or a cosine;
+            or `trapezoid`: constant, then a fall by a line over the last `decay` of the budget, so
+            that until then a run can be given more time without changing what it has done.
+        decay: Share of the budget in which the rate of a `trapezoid` falls.
+        betas: Of `adamw`.
+        weight_decay: Of `adamw`, for dense matrices.
         clip_norm: Gradients of all parameters together are scaled down to this norm.
     """
 
-    name: str = "adam"
+    name: str = "adamw"
     learning_rate: float = 1e-3
     warmup: float = 0.02
     schedule: str = "cosine"
+    decay: float = 0.2
     betas: tuple[float, float] = (0.9, 0.99)
     weight_decay: float = 0.0
     clip_norm: float = 1.0
@@ -48,6 +54,11 @@ class OptimiserConfig:
             raise ValueError(f"schedule {self.schedule!r} is unknown: give one of {SCHEDULES}")
         if not 0 <= self.warmup < 1:
             raise ValueError(f"warmup is {self.warmup}, but it is a share of the budget below 1")
+        if not 0 < self.decay <= 1 - self.warmup:
+            raise ValueError(
+                f"decay is {self.decay}, but it is a share of the budget above 0, and with warmup "
+                f"({self.warmup}) at most 1"
+            )
         check_positive(self, "learning_rate", "clip_norm")
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"betas is {self.betas}, but each is at least 0 and below 1")
@@ -69,6 +80,7 @@ class Optimiser:
     ) -> None:
         self.config = config
         self.dense, self.sparse = list(dense), list(sparse)
+        self._order = [*self.dense, *self.sparse]
         rate = config.learning_rate
         self._parts: list[torch.optim.Optimizer] = []
         if config.name == "adagrad":
@@ -101,6 +113,7 @@ class Optimiser:
             "constant": 1.0,
             "linear": left,
             "cosine": 0.5 - 0.5 * math.cos(math.pi * left),
+            "trapezoid": min(1.0, left * (1 - config.warmup) / config.decay),
         }[config.schedule]
         return config.learning_rate * factor
 
@@ -108,9 +121,11 @@ class Optimiser:
         """Clip all gradients by their common norm, change the weights, forget the gradients.
 
         Returns:
-            The norm before clipping.
+            The norm before clipping. If it is not finite, no weight was changed.
         """
-        norm = clip_gradients([*self.dense, *self.sparse], self.config.clip_norm)
+        norm = clip_gradients(self._order, self.config.clip_norm)
+        if not math.isfinite(norm):
+            return norm
         rate = self.rate(progress)
         for part in self._parts:
             for group in part.param_groups:
@@ -120,6 +135,47 @@ class Optimiser:
                 part.step()
             part.zero_grad(set_to_none=True)
         return norm
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All that a step leaves for the next: tensors named by parameter and meaning."""
+        numbers = {id(parameter): i for i, parameter in enumerate(self._order)}
+        return {
+            f"{numbers[id(parameter)]}.{name}": torch.as_tensor(value)
+            for part in self._parts
+            for parameter, values in part.state.items()
+            for name, value in values.items()
+        }
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what `state_dict` gave, for the same parameters.
+
+        Raises:
+            ValueError: If a tensor is of another shape than its parameter.
+        """
+        for part in self._parts:
+            for group in part.param_groups:
+                for parameter in group["params"]:
+                    (number,) = (i for i, p in enumerate(self._order) if p is parameter)
+                    part.state[parameter] = {
+                        name.partition(".")[2]: self._restored(part, name, value, parameter)
+                        for name, value in state.items()
+                        if name.startswith(f"{number}.")
+                    }
+
+    def _restored(
+        self, part: torch.optim.Optimizer, name: str, value: Tensor, parameter: nn.Parameter
+    ) -> Tensor | int:
+        if name.endswith(".step"):
+            fused = isinstance(part, torch.optim.AdamW)
+            if isinstance(part, torch.optim.SparseAdam):
+                return int(value)
+            return value.clone().to(parameter.device if fused else "cpu")
+        if value.shape != parameter.shape:
+            raise ValueError(
+                f"the optimiser's {name} has shape {tuple(value.shape)}, but its parameter "
+                f"{tuple(parameter.shape)}: it is of another model"
+            )
+        return value.clone().to(parameter.device)
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float:
@@ -145,31 +201,77 @@ def _values(gradient: Tensor) -> Tensor:
     return gradient._values() if gradient.is_sparse else gradient
 
 
-@dataclass
 class Budget:
     """How long to train: whichever bound is reached first. Progress is the larger share used.
+
+    The clock runs only while training: saving and measuring are done in `paused`.
+
+    Args:
+        n_tokens: Predictions per direction.
+        minutes: Of training.
+        seconds: Used already, by the run that this one goes on with.
 
     Raises:
         ValueError: If there is no bound, or one is not positive.
     """
 
-    n_steps: int | None = None
-    minutes: float | None = None
+    def __init__(
+        self, n_tokens: int | None = None, minutes: float | None = None, *, seconds: float = 0.0
+    ) -> None:
+        self.n_tokens, self.minutes = n_tokens, minutes
+        if n_tokens is None and minutes is None:
+            raise ValueError("a budget needs tokens or minutes")
+        check_positive(self, "n_tokens", "minutes")
+        self._before, self._since = seconds, time.monotonic()
 
-    def __post_init__(self) -> None:
-        if self.n_steps is None and self.minutes is None:
-            raise ValueError("a budget needs steps or minutes")
-        check_positive(self, "n_steps", "minutes")
-        self._started = time.monotonic()
+    @property
+    def seconds(self) -> float:
+        """Of training so far."""
+        return self._before + time.monotonic() - self._since
 
-    def progress(self, step: int) -> float:
-        """Share of the budget that is used after `step` steps, 1 at its end."""
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """What is done here takes no time of the budget."""
+        self._before = self.seconds
+        try:
+            yield
+        finally:
+            self._since = time.monotonic()
+
+    def progress(self, n_tokens: int) -> float:
+        """Share of the budget that is used after so many tokens, 1 at its end."""
         shares = [0.0]
-        if self.n_steps is not None:
-            shares.append(step / self.n_steps)
+        if self.n_tokens is not None:
+            shares.append(n_tokens / self.n_tokens)
         if self.minutes is not None:
-            shares.append((time.monotonic() - self._started) / 60 / self.minutes)
+            shares.append(self.seconds / 60 / self.minutes)
         return min(1.0, max(shares))
+
+
+@dataclass
+class Patience:
+    """When to stop a training that gets no better.
+
+    Attributes:
+        n_allowed: Measurements without a new best one; 0 never stops.
+        best: The smallest loss measured.
+        n_since: Measurements since then.
+    """
+
+    n_allowed: int = 0
+    best: float = math.inf
+    n_since: int = 0
+
+    def improved(self, loss: float) -> bool:
+        """Take note of a loss; whether it is the smallest so far."""
+        better = loss < self.best
+        self.best, self.n_since = (loss, 0) if better else (self.best, self.n_since + 1)
+        return better
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether to stop."""
+        return 0 < self.n_allowed <= self.n_since
 
 
 class MetricLog:
@@ -177,13 +279,14 @@ class MetricLog:
 
     Args:
         folder: Where to write; both are appended to.
+        after: What an earlier run wrote of later steps is dropped: they are made again.
         tensorboard: Whether to write TensorBoard events, which needs the extra `train`.
 
     Raises:
         ValueError: If TensorBoard is asked for, but not installed.
     """
 
-    def __init__(self, folder: Path, *, tensorboard: bool = True) -> None:
+    def __init__(self, folder: Path, *, after: int = 0, tensorboard: bool = True) -> None:
         if tensorboard:
             try:
                 from torch.utils.tensorboard import SummaryWriter
@@ -193,8 +296,14 @@ class MetricLog:
                     "log.tensorboard = false"
                 ) from None
         folder.mkdir(parents=True, exist_ok=True)
-        self._file = (folder / "metrics.jsonl").open("a", encoding="utf-8")
-        self._board: Any = SummaryWriter(str(folder / "tensorboard")) if tensorboard else None
+        path = folder / "metrics.jsonl"
+        _drop_later(path, after)
+        self._file = path.open("a", encoding="utf-8")
+        self._board: Any = (
+            SummaryWriter(str(folder / "tensorboard"), purge_step=after + 1)
+            if tensorboard
+            else None
+        )
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         """Add a line: the step and its metrics."""
@@ -216,3 +325,19 @@ class MetricLog:
         self._file.close()
         if self._board is not None:
             self._board.close()
+
+
+def _drop_later(path: Path, after: int) -> None:
+    """Leave the whole lines of steps up to `after`: a killed run may have written half a line."""
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        try:
+            if line.endswith("\n") and json.loads(line)["step"] <= after:
+                kept.append(line)
+        except (ValueError, KeyError, TypeError):
+            continue
+    beside = path.with_name(f"{path.name}.tmp")
+    beside.write_text("".join(kept), encoding="utf-8")
+    os.replace(beside, path)

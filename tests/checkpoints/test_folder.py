@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import os
 import random
@@ -11,8 +12,11 @@ from tests.models import config_of, random_bilm, shapes
 
 from elmo import Elmo, ScalarMix, Vocabulary
 from elmo.checkpoints import folder as folder_module
+from elmo.checkpoints.describe import describe
 from elmo.checkpoints.folder import ALL_FILES, Checkpoint, load_folder, save_folder
+from elmo.config import AdaptiveSoftmaxConfig
 from elmo.model.softmax import Softmax
+from elmo.model.softmax_adaptive import AdaptiveSoftmax
 
 
 @pytest.fixture
@@ -71,6 +75,77 @@ def test_short_numbers_take_less_and_are_read_as_float32(checkpoint, folder, tmp
     )
     assert small < large
     same(again.mixes[0], checkpoint.mixes[0])
+
+
+@pytest.fixture
+def adaptive(checkpoint):
+    softmax = AdaptiveSoftmax(5, 6, AdaptiveSoftmaxConfig(cutoffs=(2, 4), shrink=2.0))
+    softmax.reset_parameters()
+    return dataclasses.replace(checkpoint, softmax=softmax)
+
+
+def test_an_adaptive_softmax_comes_back_as_one(adaptive, tmp_path):
+    save_folder(adaptive, tmp_path)
+    again = load_folder(tmp_path)
+    assert isinstance(again.softmax, AdaptiveSoftmax)
+    assert again.softmax.config == adaptive.softmax.config
+    same(again.softmax, adaptive.softmax)
+    assert describe(tmp_path)["softmax"] == "adaptive, clusters from rank 2, 4"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int8])
+def test_an_adaptive_softmax_is_stored_in_short_numbers_too(adaptive, tmp_path, dtype):
+    save_folder(adaptive, tmp_path, softmax_dtype=dtype)
+    stored = load_file(tmp_path / "softmax.safetensors")
+    assert all(value.dtype == dtype for name, value in stored.items() if name.endswith("weight"))
+    again = load_folder(tmp_path).softmax.state_dict()
+    for name, wanted in adaptive.softmax.state_dict().items():
+        assert again[name].dtype == torch.float32
+        limit = float(wanted.abs().max()) / 200
+        torch.testing.assert_close(again[name], wanted, atol=limit, rtol=0)
+
+
+def test_a_plain_softmax_in_the_place_of_an_adaptive_one_leaves_nothing_of_it(
+    adaptive, checkpoint, tmp_path
+):
+    save_folder(adaptive, tmp_path)
+    save_folder(checkpoint, tmp_path)
+    same(load_folder(tmp_path).softmax, checkpoint.softmax)
+    assert describe(tmp_path)["softmax"] == "plain"
+
+
+def test_a_softmax_of_the_other_kind_than_the_config_says_is_refused(adaptive, folder, tmp_path):
+    save_folder(adaptive, tmp_path / "adaptive")
+    mine, other = (path / "softmax.safetensors" for path in (folder, tmp_path / "adaptive"))
+    plain = mine.read_bytes()
+    mine.write_bytes(other.read_bytes())
+    with pytest.raises(ValueError, match="has no tensor weight, but its config asks for one"):
+        load_folder(folder)
+    other.write_bytes(plain)
+    with pytest.raises(ValueError, match=r"has no tensor words\.head\.weight, but its config asks"):
+        load_folder(tmp_path / "adaptive")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"cutoffs": [2, 5]}, "config.json: the adaptive softmax has cutoffs [2, 5], but the voca"),
+        ({"cutoff": [2, 4]}, 'unknown setting "cutoff". Did you mean "cutoffs"?'),
+        (None, "expected a table of settings, but found None"),
+        ({"cutoffs": [1, 4], "shrink": 2.0}, "words.head.weight has shape (4, 6), but its config"),
+    ],
+)
+def test_settings_that_are_not_those_of_the_adaptive_softmax_are_refused(
+    adaptive, tmp_path, settings, said
+):
+    save_folder(adaptive, tmp_path)
+    values = json.loads((tmp_path / "config.json").read_text())
+    values["adaptive_softmax"] = settings
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=re.escape(said)) as error:
+        load_folder(tmp_path)
+    assert "\n" not in str(error.value)
+    load_folder(tmp_path, softmax=False)
 
 
 def test_float16_rounds_each_number_once(checkpoint, tmp_path):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from tests.models import random_bilm
-from tests.pretrain.test_run import PATTERNS, TOY
+from tests.pretrain.toy import PATTERNS, RECIPE
 
 from elmo import Elmo, Vocabulary
 from elmo.checkpoints.folder import Checkpoint, save_folder
@@ -24,6 +24,10 @@ from elmo.model.softmax import Softmax
 from elmo.pretrain.prepare import open_prepared
 from elmo.store import read_vectors
 
+COMMANDS = (
+    "embed", "compare", "convert", "info", "prepare", "pretrain", "adapt", "perplexity",
+    "score", "substitutes",
+)  # fmt: skip
 LINES = ["The cat sat .", "", "a naïve dog"]
 
 
@@ -245,11 +249,11 @@ def test_info_tells_sizes_and_names(folder, capsys):
 def test_pretrain_and_perplexity(folder, capsys):
     (folder / "train.txt").write_text("".join(f"{p}\n" for p in PATTERNS * 20))
     (folder / "heldout.txt").write_text("".join(f"{p}\n" for p in PATTERNS))
-    (folder / "toy.toml").write_text(TOY.format(folder=folder))
+    (folder / "toy.toml").write_text(RECIPE.format(folder=folder))
     assert run("pretrain", "toy.toml", "--set", "training.n_epochs=4", "--output", "mine") == 0
-    out, said = capsys.readouterr()
-    assert "Wrote the model to mine" in out
-    found = re.search(r"held-out perplexity \(full softmax\): forward ([\d.]+), backward", out)
+    first, said = capsys.readouterr()
+    assert "The model is in mine." in first
+    found = re.search(r"Held-out perplexity \(full softmax\): forward ([\d.]+), backward", first)
     assert "sampled softmax, no perplexity" in said
     assert run("perplexity", "mine", "heldout.txt") == 0
     out, _ = capsys.readouterr()
@@ -257,6 +261,34 @@ def test_pretrain_and_perplexity(folder, capsys):
         float(found[1]), abs=0.01
     )
     assert run("perplexity", "mine", "heldout.txt", "--raw", "--state", "carry") == 0
+    capsys.readouterr()
+    said = refused(capsys, "pretrain", "toy.toml", "--output", "mine")
+    assert "mine holds a run already" in said and "--resume" in said
+    more = ["--set", "training.n_epochs=5", "--resume"]
+    assert run("pretrain", "toy.toml", *more, "--output", "mine") == 0
+    again, _ = capsys.readouterr()
+    n_steps = [int(re.search(r"Trained (\d+) steps", text)[1]) for text in (first, again)]
+    assert n_steps[0] < n_steps[1]
+
+
+def test_adapt_says_how_well_a_domain_is_predicted_before_and_after(folder, capsys):
+    (folder / "domain.txt").write_text("".join(f"{p}\n" for p in PATTERNS * 20))
+    (folder / "measured.txt").write_text("the cat ran off .\n" * 3)
+    quick = ["--set", "training.n_epochs=2", "--set", "corpus.min_count=1"]
+    measured = ["--heldout", "measured.txt"]
+    assert run("adapt", "model", "domain.txt", "--output", "new", *measured, *quick) == 0
+    out, _ = capsys.readouterr()
+    before, after = (
+        float(re.search(rf"\(full softmax\) {when}: forward ([\d.]+), backward", out)[1])
+        for when in ("before", "after")
+    )
+    assert after <= before
+    whole = ["--vocabulary", "replace", "--language", "en", "--heldout", "domain.txt"]
+    (folder / "other.txt").write_text("Nothing is the same.\nNothing stays.\n" * 9)
+    assert run("adapt", "official", "other.txt", "--output", "b", *whole, *quick) == 0
+    capsys.readouterr()
+    said = refused(capsys, "adapt", "nonsense", "domain.txt", "--output", "c")
+    assert 'no model is called "nonsense"' in said
 
 
 def test_prepare_makes_a_corpus_and_says_what_is_in_it(folder, capsys, caplog):
@@ -291,8 +323,114 @@ def test_prepare_makes_a_corpus_and_says_what_is_in_it(folder, capsys, caplog):
     ],
 )
 def test_other_commands_refuse_in_one_line(folder, capsys, arguments, said):
-    (folder / "toy.toml").write_text(TOY.format(folder=folder / "nowhere"))
+    (folder / "toy.toml").write_text(RECIPE.format(folder=folder / "nowhere"))
     (folder / "empty.txt").touch()
+    assert said in refused(capsys, *arguments)
+
+
+# ---- what a language model says -----------------------------------------------------------------
+
+
+@pytest.fixture
+def stdin():
+    """Gives the process another standard input."""
+    kept = os.dup(0)
+
+    def give(text):
+        reading, writing = os.pipe()
+        os.write(writing, text.encode())
+        os.close(writing)
+        os.dup2(reading, 0)
+        os.close(reading)
+
+    yield give
+    os.dup2(kept, 0)
+    os.close(kept)
+
+
+def test_perplexity_of_several_files_is_said_of_each_and_of_all(folder, capsys):
+    (folder / "a.txt").write_text("The cat\n")
+    (folder / "b.txt").write_text("cat .\n\n. The cat\n")
+    (folder / "empty.txt").touch()
+    assert run("perplexity", "model", "a.txt", "b.txt", "empty.txt") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("a.txt: forward ") and lines[1].endswith("(0.00%)")
+    assert lines[2] == "empty.txt: no tokens" and lines[-1].startswith("3 sentences, 7 tokens")
+    assert run("perplexity", "model", "a.txt", "b.txt", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    losses = [part["predictions"] * np.log(part["forward"]) for part in facts["files"]]
+    assert np.exp(sum(losses) / 10) == pytest.approx(facts["forward"])
+    assert facts["predictions"] == 10 and facts["files"][1]["file"] == "b.txt"
+
+
+def test_scores_of_a_file_add_up_to_its_perplexity(folder, capsys, stdin):
+    assert run("score", "in.txt", "out.jsonl", "-m", "model", "--tokenized", "--unit", "nats") == 0
+    out = capsys.readouterr().out
+    assert out == ("Wrote 3 sentences, 7 tokens (4 outside the vocabulary) to out.jsonl, in nats\n")
+    lines = [json.loads(line) for line in (folder / "out.jsonl").read_text("utf-8").splitlines()]
+    assert run("perplexity", "model", "in.txt", "--json") == 0
+    measured = json.loads(capsys.readouterr().out)
+    for direction in ("forward", "backward"):
+        loss = sum(line[direction]["total"] for line in lines) / measured["predictions"]
+        assert np.exp(loss) == pytest.approx(measured[direction], rel=1e-12)
+    # The same from standard input, to standard output.
+    stdin("".join(f"{line}\n" for line in LINES))
+    assert run("score", "-", "-m", "model", "--tokenized", "--unit", "nats", "--json") == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == lines
+
+
+def test_score_prints_a_row_per_token_or_sentence(folder, capsys):
+    assert run("score", "in.txt", "-m", "model", "--ends") == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["line", "place", "token", "known", "forward", "backward", "combined"]
+    assert [row[2] for row in rows[1:7]] == ["<S>", "The", "cat", "sat", ".", "</S>"]
+    assert rows[4][3] == "no" and len(rows) == 1 + 6 + 5
+    assert run("score", "in.txt", "-m", "model", "--rows", "sentences", "--no-combined") == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == 4 and rows[1].startswith("1\t4\t1\t") and rows[1].endswith("\t\t\t")
+
+
+def test_substitutes_are_printed_with_the_rank_of_the_word(folder, capsys, stdin):
+    assert run("substitutes", "The [cat] sat.", "A [dog].", "-m", "model", "-n", "2") == 0
+    first, second = capsys.readouterr().out.split("A [dog]")
+    lines = first.splitlines()
+    assert lines[0] == "The [cat] sat ." and re.fullmatch(r"  0\.\d{4}  (The|cat|\.)", lines[1])
+    assert len(lines) == 4 and re.fullmatch(r"  cat has rank [123] \([\de.-]+\)", lines[3])
+    assert "dog is not in the vocabulary, so it has no rank" in second
+    stdin("The [cat]\n\n[The] cat\n")
+    assert run("substitutes", "--file", "-", "-m", "model", "--json", "--tokenized") == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [of["word"] for of in found] == ["cat", "The"] and len(found[0]["substitutes"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["score", "no.txt"], "no.txt does not exist"),
+        (["score", "model"], "is a folder, but a file is wanted"),
+        (["score", "in.txt", "out.xls"], "names no format"),
+        (["score", "in.txt", "in.txt"], "names no format"),
+        (["score", "in.txt", "--rows", "words"], "rows is 'words'"),
+        (["score", "in.txt", "--unit", "bytes"], "unit is 'bytes'"),
+        (["score", "in.txt", "--batch-tokens", "0"], "batch_tokens is 0"),
+        (["score", "in.txt", "-m", "official"], "official has no softmax over a vocabulary"),
+        (["substitutes"], "neither was given"),
+        (["substitutes", "[a]", "--file", "in.txt"], "both were given"),
+        (["substitutes", "a b"], '"a b" marks no word'),
+        (["substitutes", "[a] b", "a"], 'sentence 2: "a" marks no word'),
+        (["substitutes", "[a] [b]"], "has 2 opening and 2 closing brackets"),
+        (["substitutes", "[[a]]"], "has 2 opening and 2 closing brackets"),
+        (["substitutes", "a []"], "marks nothing"),
+        (["substitutes", "a [b c]"], "marks 2 tokens (b, c)"),
+        (["substitutes", "--file", "in.txt"], "in.txt, line 1: "),
+        (["substitutes", "[a]", "--direction", "down"], "direction is 'down'"),
+        (["substitutes", "[a]", "-n", "0"], "n is 0"),
+        (["substitutes", "[a]", "-m", "official"], "official has no softmax over a vocabulary"),
+    ],
+)
+def test_predicting_commands_refuse_in_one_line(folder, capsys, arguments, said):
+    if "-m" not in arguments:
+        arguments = [*arguments, "-m", "model"]
     assert said in refused(capsys, *arguments)
 
 
@@ -313,11 +451,8 @@ def test_help_and_version(folder, capsys):
     assert capsys.readouterr().out.startswith("elmo-torch ")
     assert run("--help") == 0
     out = capsys.readouterr().out
-    assert all(
-        c in out
-        for c in ("embed", "compare", "convert", "info", "prepare", "pretrain", "perplexity")
-    )
-    for command in ("embed", "compare", "convert", "info", "prepare", "pretrain", "perplexity"):
+    assert all(command in out for command in COMMANDS)
+    for command in COMMANDS:
         assert run(command, "--help") == 0
         assert "For example: elmo" in " ".join(capsys.readouterr().out.split())
     assert run("embed", "--nonsense") == 2

@@ -11,7 +11,7 @@ from elmo.config import LstmConfig
 from elmo.model import lstm_window, softmax_chunked
 from elmo.model.lstm import LayerState
 from elmo.model.lstm_window import read_window
-from elmo.pretrain.run import compile_cells
+from elmo.pretrain.learner import compiled_cells
 
 CLIPPED = LstmConfig(1, 7, 5, cell_clip=0.3, projection_clip=0.2)
 STEPS, ROWS = 6, 3
@@ -146,14 +146,15 @@ def test_compiled_as_pre_training_compiles_it_is_the_definition_still(monkeypatc
         # Without the type checks of the tests, as a run has them; undone after the test.
         monkeypatch.setattr(module, name, inspect.unwrap(getattr(module, name)))
     eager = lstm_window.cell_forward
-    compile_cells()
-    assert lstm_window.cell_forward is not eager
-    for config in (
-        LstmConfig(1, 64, 48, cell_clip=0.3, projection_clip=0.2),
-        LstmConfig(1, 48, 48, cell_clip=None, projection_clip=None, projection=False),
-    ):
-        for resets in (False, True):
-            # Memory that was freed holds such numbers: what is not written will show.
-            freed = [torch.full((2, STEPS + 1, 16, 64), 1e6).double() for _ in range(8)]
-            del freed
-            check(config, resets=resets, rows=16)
+    with compiled_cells():
+        assert lstm_window.cell_forward is not eager
+        for config in (
+            LstmConfig(1, 64, 48, cell_clip=0.3, projection_clip=0.2),
+            LstmConfig(1, 48, 48, cell_clip=None, projection_clip=None, projection=False),
+        ):
+            for resets in (False, True):
+                # Memory that was freed holds such numbers: what is not written will show.
+                freed = [torch.full((2, STEPS + 1, 16, 64), 1e6).double() for _ in range(8)]
+                del freed
+                check(config, resets=resets, rows=16)
+    assert lstm_window.cell_forward is eager

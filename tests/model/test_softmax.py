@@ -58,6 +58,16 @@ def test_the_full_loss_is_minus_log_of_a_share(softmax, hidden, targets, chunk, 
     np.testing.assert_allclose(ours, wanted, atol=1e-12)
 
 
+def test_log_probabilities_are_the_scores_less_the_log_of_their_sum(softmax, hidden, targets):
+    scores = scores_of(softmax, hidden)
+    expected = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+    ours = softmax.log_probabilities(hidden)
+    np.testing.assert_allclose(ours.detach(), expected, rtol=1e-12)
+    of_targets = -ours.gather(1, targets.unsqueeze(1)).squeeze(1)
+    torch.testing.assert_close(of_targets, softmax.full_loss(hidden, targets))
+    assert softmax.n_words == WORDS
+
+
 def test_no_tokens_lose_nothing(softmax):
     assert softmax.full_loss(torch.zeros(0, DIM).double(), torch.zeros(0).long()).shape == (0,)
 
@@ -141,6 +151,25 @@ def test_bfloat16_products_stay_near_float32(softmax, hidden, targets):
     short = softmax.sampled_loss_fast(hidden, targets, negatives, torch.bfloat16)
     assert short.dtype == torch.float32 and not torch.equal(short, exact)
     torch.testing.assert_close(short, exact, atol=0.05, rtol=0)
+
+
+def test_words_in_another_order_are_drawn_and_corrected_by_their_ranks(softmax, hidden, targets):
+    # The same words under other numbers: every loss and every draw is the same.
+    order = np.random.default_rng(4).permutation(WORDS)
+    renumbered = Softmax(WORDS, DIM).double()
+    with torch.no_grad():
+        renumbered.weight[order] = softmax.weight
+        renumbered.bias[order] = softmax.bias
+    plain = draw_negatives(WORDS, 12, np.random.default_rng(0))
+    negatives = draw_negatives(WORDS, 12, np.random.default_rng(0), order)
+    assert negatives.words.tolist() == order[plain.words].tolist()
+    assert negatives.n_tries == plain.n_tries
+    theirs = torch.from_numpy(order)[targets]
+    for way in ("sampled_loss", "sampled_loss_fast"):
+        torch.testing.assert_close(
+            getattr(renumbered, way)(hidden, theirs, negatives),
+            getattr(softmax, way)(hidden, targets, plain),
+        )
 
 
 class Even(np.random.Generator):

@@ -1,6 +1,7 @@
 import importlib
 import json
 import re
+import shutil
 import sys
 from collections import Counter
 from pathlib import Path
@@ -9,15 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.pretrain.test_run import TOY
+from tests.pretrain.toy import RECIPE
 
-from elmo.checkpoints.folder import load_folder
-from elmo.pretrain.corpus import Corpus, Shard, build_corpus, read_sentences
+from elmo.checkpoints.folder import Checkpoint, load_folder, save_folder
+from elmo.pretrain.corpus import Corpus, Shard, build_corpus
 from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.ngram import NGram, ngram_perplexity
 from elmo.pretrain.perplexity import perplexity
 from elmo.pretrain.recipe import read_recipe
-from elmo.pretrain.run import new_model, save
+from elmo.pretrain.run import new_model
 from elmo.text import Vocabulary
 
 WORDS = ["a", "b", "c", "d"]
@@ -216,33 +217,88 @@ def untrained(tmp_path, sentences, vocabulary):
         (tmp_path / folder / "toy.heldout.txt").write_text(text)
     (tmp_path / "train.txt").write_text("".join(" ".join(s) + "\n" for s in sentences[::2]))
     recipe = tmp_path / "toy.toml"
-    recipe.write_text(TOY.format(folder=tmp_path).replace("/heldout.txt", "/*/toy.heldout.txt"))
-    save(new_model(read_recipe(recipe), len(vocabulary)), vocabulary, tmp_path / "model")
+    recipe.write_text(RECIPE.format(folder=tmp_path).replace("/heldout.txt", "/*/toy.heldout.txt"))
+    model = new_model(read_recipe(recipe), len(vocabulary))
+    save_folder(Checkpoint(model.bilm, vocabulary, model.softmax), tmp_path / "model")
     return tmp_path
 
 
-def test_the_table_of_baselines_has_a_row_for_each_part_and_one_for_all(
-    untrained, sentences, vocabulary, monkeypatch, capsys
-):
+@pytest.fixture
+def script(monkeypatch):
+    """A benchmark, to be run with arguments."""
     monkeypatch.syspath_prepend(BENCHMARKS)
-    recipe, out = untrained / "toy.toml", untrained / "out.json"
-    arguments = [str(untrained / "model"), str(recipe), "--threads", "1", "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", ["perplexity_baselines.py", *arguments])
-    importlib.import_module("perplexity_baselines").main()
+
+    def run(name, *arguments):
+        monkeypatch.setattr(sys, "argv", [f"{name}.py", *map(str, arguments)])
+        importlib.import_module(name).main()
+
+    return run
+
+
+@pytest.fixture
+def ngrams(untrained, vocabulary, script, monkeypatch):
+    """What KenLM's programs would be asked for, and a file of their answers."""
+    kneser_ney = importlib.import_module("kneser_ney")
+    asked = []
+
+    def estimate(programs, text, model, *, order, n_words, memory):
+        assert n_words == len(vocabulary)
+        model.write_text(f"{order} {text.read_text()}")
+
+    def measure(programs, model, text):
+        order = int(model.read_text().split()[0])
+        asked.append((order, model.read_text().partition(" ")[2], text.read_text()))
+        return 10.0 * order + text.suffix.startswith(".b")
+
+    monkeypatch.setattr(kneser_ney, "estimate", estimate)
+    monkeypatch.setattr(kneser_ney, "measure", measure)
+    for name in kneser_ney.PROGRAMS:
+        (untrained / name).write_text("")
+    given = (untrained / "model", untrained / "toy.toml", "--kenlm", untrained)
+    script("kneser_ney", *given, "--out", untrained / "ngrams.json")
+    return asked
+
+
+def numbers(sentences, vocabulary, step):
+    return "".join(" ".join(str(vocabulary.id(t)) for t in s[::step]) + "\n" for s in sentences)
+
+
+def test_ngram_models_learn_and_are_asked_in_numbers_of_words_from_either_end(
+    ngrams, sentences, vocabulary, untrained
+):
+    train, heldout = sentences[::2], (sentences[:25], sentences[25:])
+    assert ngrams == [
+        (order, numbers(train, vocabulary, step), numbers(part, vocabulary, step))
+        for order in (3, 5)
+        for step in (1, -1)
+        for part in heldout
+    ]
+    result = json.loads((untrained / "ngrams.json").read_text())
+    row = result["parts"][str(untrained / "one" / "toy.heldout.txt")]
+    n_words, unknown = sum(map(len, heldout[0])), sum(s.count("d") for s in heldout[0])
+    assert row == {
+        "predictions": n_words + 25,
+        "unknown": unknown,
+        "3-gram": [30, 31],
+        "5-gram": [50, 51],
+    }
+    assert result["n_train_tokens"] == sum(map(len, train))
+
+
+def test_the_table_of_baselines_has_a_row_for_each_part_and_one_for_all(
+    untrained, ngrams, sentences, vocabulary, script, capsys
+):
+    out = untrained / "out.json"
+    given = (untrained / "model", untrained / "toy.toml", "--ngrams", untrained / "ngrams.json")
+    script("perplexity_baselines", *given, "--threads", 1, "--out", out)
     result = json.loads(out.read_text())
     wanted = {"recipe", "seed", "hardware", "torch", "commit", "date", "n_train_tokens"}
     assert wanted <= set(result)
     parts = {str(untrained / name / "toy.heldout.txt") for name in ("one", "two")}
     assert set(result["parts"]) == {*parts, "all"}
-    # Of both parts as one text, every model as if it had read them so.
+    # Of both parts as one text.
     together = result["parts"]["all"]
-    train = build_corpus(read_sentences([untrained / "train.txt"]), vocabulary)
-    heldout = build_corpus(sentences, vocabulary)
-    for name, order in (("unigram", 1), ("trigram", 3)):
-        both = NGram(train, order=order), NGram(train, order=order, reverse=True)
-        measured = ngram_perplexity(*both, heldout)
-        expected = [measured.forward_lm, measured.backward_lm]
-        assert together[name] == pytest.approx(expected, abs=0.006)
+    assert together["5-gram"] == [50, 51]
     checkpoint = load_folder(untrained / "model")
     measured = perplexity(
         LanguageModel(checkpoint.bilm, checkpoint.softmax).eval(), vocabulary, sentences
@@ -251,13 +307,48 @@ def test_the_table_of_baselines_has_a_row_for_each_part_and_one_for_all(
     assert together["predictions"] == measured.n_tokens
     assert together["unknown"] == measured.n_unknown > 0
     printed = capsys.readouterr().out
-    n_words = sum(map(len, sentences))
-    row = rf"\| all \| {measured.n_tokens} \| {measured.n_unknown / n_words:.1%} \|"
+    row = (
+        rf"\| \*\*all\*\* \| {measured.n_tokens} \| {measured.n_unknown / measured.n_tokens:.1%} \|"
+    )
     assert re.search(row, printed)
+    assert "ahead of the 5-gram model on 3 of 3, not on: none" in printed
+
+
+def test_ngram_models_of_another_vocabulary_or_text_are_refused(untrained, ngrams, script):
+    given = (untrained / "model", untrained / "toy.toml", "--ngrams", untrained / "ngrams.json")
+    result = json.loads((untrained / "ngrams.json").read_text())
+    for key, message in (("vocabulary_sha256", "of another vocabulary"), ("train", "of 0 files")):
+        (untrained / "ngrams.json").write_text(json.dumps({**result, key: ""}))
+        with pytest.raises(SystemExit, match=message):
+            script("perplexity_baselines", *given)
+
+
+KENLM = shutil.which("lmplz")
+
+
+@pytest.mark.skipif(KENLM is None, reason="KenLM's programs are not on the PATH")
+def test_a_bigram_model_is_that_of_kenlm(tmp_path, monkeypatch):
+    # Longer n-grams differ a little: KenLM's begin with one <s>, ours with as many as are missing.
+    # Here is text enough to estimate every discount; for others each has values of its own.
+    rng = np.random.default_rng(0)
+    names = [f"w{i}" for i in range(400)]
+    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", *names[:300]])
+    sentences = [[names[min(399, int(x))] for x in rng.pareto(0.5, 8)] for _ in range(400)]
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    kneser_ney = importlib.import_module("kneser_ney")
+    (tmp_path / "text").write_text("".join(" ".join(s) + "\n" for s in sentences))
+    text = kneser_ney.number_words([tmp_path / "text"], vocabulary, tmp_path / "numbers")
+    model, corpus = tmp_path / "model", build_corpus(sentences, vocabulary)
+    both = NGram(corpus, order=2), NGram(corpus, order=2, reverse=True)
+    ours = ngram_perplexity(*both, corpus)
+    for file, expected in zip(text.files, (ours.forward_lm, ours.backward_lm), strict=True):
+        programs = Path(KENLM).parent
+        kneser_ney.estimate(programs, file, model, order=2, n_words=len(vocabulary), memory="50M")
+        assert kneser_ney.measure(programs, model, file) == pytest.approx(expected, abs=0.006)
 
 
 def test_parts_have_short_names_where_those_differ(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
-    part_names = importlib.import_module("perplexity_baselines").part_names
+    part_names = importlib.import_module("kneser_ney").part_names
     files = [Path("a/x.heldout.txt.xz"), Path("b/x.txt"), Path("b/y.txt")]
     assert part_names(files) == ["a/x.heldout.txt.xz", "b/x.txt", "y"]

@@ -6,9 +6,11 @@ import torch
 from tests.models import random_bilm
 
 from elmo import Vocabulary
+from elmo.config import AdaptiveSoftmaxConfig
 from elmo.model.softmax import Softmax
+from elmo.model.softmax_adaptive import AdaptiveSoftmax
 from elmo.pretrain.language_model import LanguageModel
-from elmo.pretrain.perplexity import perplexity
+from elmo.pretrain.perplexity import PerplexitySums, perplexity, perplexity_of, perplexity_sums
 
 VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b"])
 SENTENCES = [["a", "b", "zzz"], [], ["b"], ["a"] * 9]
@@ -27,6 +29,18 @@ def test_a_model_that_knows_nothing_has_the_perplexity_of_its_vocabulary(model):
     assert measured.forward_lm == pytest.approx(5) and measured.backward_lm == pytest.approx(5)
     assert (measured.n_tokens, measured.n_sentences, measured.n_unknown) == (16, 3, 1)
     assert measured.average == pytest.approx(5)
+
+
+def test_it_is_measured_by_an_adaptive_softmax_too():
+    softmax = AdaptiveSoftmax(len(VOCABULARY), 6, AdaptiveSoftmaxConfig((2, 4), 2.0))
+    for parameter in softmax.parameters():
+        torch.nn.init.zeros_(parameter)
+    # Four classes of the head, two of which are clusters of words 2 and 3, and of word 4: the
+    # forward model predicts </S> thrice, <UNK>, a and b; the backward model <S> instead.
+    expected = math.exp((3 * math.log(4) + 11 * math.log(8) + 2 * math.log(4)) / 16)
+    measured = perplexity(LanguageModel(random_bilm(), softmax).eval(), VOCABULARY, SENTENCES)
+    assert measured.forward_lm == pytest.approx(expected)
+    assert measured.backward_lm == pytest.approx(expected)
 
 
 def test_it_does_not_depend_on_batches_or_order(model):
@@ -103,3 +117,18 @@ def test_a_model_in_training_mode_drops_nothing(model):
     assert again.forward_lm == pytest.approx(before.forward_lm, rel=1e-6)
     assert again.backward_lm == pytest.approx(before.backward_lm, rel=1e-6)
     assert model.bilm.training
+
+
+def test_sums_of_parts_are_those_of_the_whole(model):
+    whole = perplexity_sums(model, VOCABULARY, SENTENCES)
+    parts = [perplexity_sums(model, VOCABULARY, some) for some in (SENTENCES[:1], SENTENCES[1:])]
+    added = sum(parts, PerplexitySums())
+    assert added.result().forward_lm == pytest.approx(whole.result().forward_lm, rel=1e-6)
+    assert added.result().backward_lm == pytest.approx(whole.result().backward_lm, rel=1e-6)
+    assert (added.n_tokens, added.n_sentences, added.n_unknown) == (16, 3, 1)
+    assert whole.result() == perplexity(model, VOCABULARY, SENTENCES)
+    assert perplexity_sums(model, VOCABULARY, [[]]) == PerplexitySums()
+
+
+def test_a_loss_beyond_all_numbers_is_infinite_and_none_is_none():
+    assert perplexity_of(1e4) == math.inf and math.isnan(perplexity_of(math.nan))

@@ -1,10 +1,12 @@
 import json
 import re
+import time
 
 import numpy as np
 import pytest
 import torch
 from tests.pretrain.test_recipe import RECIPES
+from tests.pretrain.toy import log_lines, weights, write_toy
 
 from elmo.checkpoints.folder import load_folder
 from elmo.pretrain.corpus import build_corpus, read_sentences
@@ -14,51 +16,17 @@ from elmo.pretrain.perplexity import perplexity
 from elmo.pretrain.recipe import read_recipe
 from elmo.pretrain.run import pretrain
 
-TOY = """
-output = "{folder}/model"
-[corpus]
-train = ["{folder}/train.txt"]
-heldout = ["{folder}/heldout.txt"]
-min_count = 1
-[model]
-dropout = 0.0
-[model.char_cnn]
-char_dim = 4
-filters = [[1, 4], [2, 8]]
-n_highway = 1
-dim = 8
-[model.lstm]
-n_layers = 2
-hidden_dim = 16
-dim = 8
-[optimiser]
-learning_rate = 2e-2
-[training]
-n_rows = 8
-n_steps = 6
-n_negatives = 6
-n_epochs = 25
-device = "cpu"
-[log]
-every_steps = 5
-tensorboard = false
-"""
-PATTERNS = ["the cat sat down .", "a dog ran off .", "one bird flew away ."]
-
 
 @pytest.fixture
 def folder(tmp_path):
-    rng = np.random.default_rng(0)
-    for name, n in (("train", 150), ("heldout", 40)):
-        lines = rng.choice(PATTERNS, n)
-        (tmp_path / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
-    (tmp_path / "toy.toml").write_text(TOY.format(folder=tmp_path))
+    write_toy(tmp_path)
     return tmp_path
 
 
 def test_it_learns_what_a_unigram_model_cannot(folder):
     reports = []
-    _, measured = pretrain(read_recipe(folder / "toy.toml"), report=reports.append)
+    made = pretrain(read_recipe(folder / "toy.toml"), report=reports.append)
+    measured = made.heldout
     train, heldout = (
         build_corpus(read_sentences([folder / f"{name}.txt"])) for name in ("train", "heldout")
     )
@@ -68,20 +36,9 @@ def test_it_learns_what_a_unigram_model_cannot(folder):
     assert measured.forward_lm < 2 < unigram.forward_lm / 4
     assert measured.backward_lm < 2 < unigram.backward_lm / 4
     assert reports[-1].share == 1.0 and reports[0].forward_lm > reports[-1].forward_lm
-    lines = [json.loads(x) for x in (folder / "model" / "metrics.jsonl").read_text().splitlines()]
+    lines = log_lines(folder / "model")
     assert "train/forward_exp_loss_sampled" in lines[0]
     assert lines[-1]["heldout/forward_perplexity_full"] == pytest.approx(measured.forward_lm)
-
-
-def weights(folder):
-    checkpoint = load_folder(folder)
-    return torch.cat(
-        [
-            v.flatten()
-            for m in (checkpoint.bilm, checkpoint.softmax)
-            for v in m.state_dict().values()
-        ]
-    )
 
 
 def test_two_runs_with_one_seed_are_bit_identical_and_another_seed_is_not(folder):
@@ -98,7 +55,10 @@ def test_two_runs_with_one_seed_are_bit_identical_and_another_seed_is_not(folder
     "settings",
     [
         ["optimiser.name=adagrad", "optimiser.learning_rate=1.0"],
-        ["training.n_negatives=0"],
+        ["training.softmax=full"],
+        ["training.softmax=adaptive", "adaptive_softmax={cutoffs = [4, 9], shrink = 2}"],
+        ["training.batches=sentences"],
+        ["training.n_accumulate=2"],
         ["training.carry=false"],
         ["training.dtype=bfloat16"],
     ],
@@ -108,7 +68,7 @@ def test_every_way_of_training_gets_better(folder, settings):
     reports = []
     short = ["training.n_epochs=10", "log.every_steps=2"]
     recipe = read_recipe(folder / "toy.toml", [*short, *settings])
-    _, measured = pretrain(recipe, report=reports.append)
+    measured = pretrain(recipe, report=reports.append).heldout
     assert np.isfinite(measured.forward_lm)
     assert reports[-1].forward_lm < reports[0].forward_lm * 0.8
     assert reports[-1].backward_lm < reports[0].backward_lm * 0.8
@@ -118,7 +78,8 @@ def test_every_way_of_training_gets_better(folder, settings):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_it_learns_on_a_gpu(folder, dtype, caplog):
     settings = ["training.device=cuda", f"training.dtype={dtype}"]
-    model, measured = pretrain(read_recipe(folder / "toy.toml", settings))
+    made = pretrain(read_recipe(folder / "toy.toml", settings))
+    model, measured = made.model, made.heldout
     assert measured.forward_lm < 2 and measured.backward_lm < 2
     assert {p.device.type for p in model.parameters()} == {"cuda"}
     assert all(p.dtype == torch.float32 for p in model.parameters())
@@ -135,15 +96,6 @@ def test_a_device_that_is_absent_is_refused_before_anything_is_read(folder):
             pretrain(recipe)
 
 
-def test_an_interrupted_run_keeps_its_model(folder):
-    def interrupt(progress):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        pretrain(read_recipe(folder / "toy.toml"), report=interrupt)
-    assert torch.isfinite(weights(folder / "model")).all()
-
-
 def test_held_out_text_that_is_also_trained_on_is_refused(folder):
     twice = [f"corpus.heldout=['{folder}/train.txt']"]
     with pytest.raises(ValueError, match=re.escape("both in corpus.train and in corpus.heldout")):
@@ -151,14 +103,14 @@ def test_held_out_text_that_is_also_trained_on_is_refused(folder):
 
 
 def test_a_gradient_that_is_not_finite_stops_the_run(folder, monkeypatch):
-    monkeypatch.setattr("elmo.pretrain.run.Optimiser.step", lambda *_: float("nan"))
+    monkeypatch.setattr("elmo.pretrain.learner.Optimiser.step", lambda *_: float("nan"))
     with pytest.raises(ValueError, match="step 1: the gradient is not finite"):
         pretrain(read_recipe(folder / "toy.toml"))
 
 
 def test_a_corpus_too_small_for_a_window_still_trains(folder):
     (folder / "train.txt").write_text("the cat sat down .\n")
-    _, measured = pretrain(read_recipe(folder / "toy.toml", ["training.n_epochs=1"]))
+    measured = pretrain(read_recipe(folder / "toy.toml", ["training.n_epochs=1"])).heldout
     assert np.isfinite(measured.forward_lm)
 
 
@@ -167,7 +119,7 @@ def test_every_recipe_of_ours_runs_on_toy_data(path, folder):
     settings = [
         f"output={folder / 'model'}",
         f"corpus.train=['{folder}/train.txt']",
-        f"corpus.heldout=['{folder}/heldout.txt']",
+        *([] if "share" in path.read_text() else [f"corpus.heldout=['{folder}/heldout.txt']"]),
         "training.n_rows=4",
         "training.n_steps=5",
         "training.minutes=0.01",
@@ -175,14 +127,15 @@ def test_every_recipe_of_ours_runs_on_toy_data(path, folder):
         "training.compile=false",  # compiling takes a minute; the slow tests do it
         "log.tensorboard=false",
     ]
-    _, measured = pretrain(read_recipe(path, settings))
+    measured = pretrain(read_recipe(path, settings)).heldout
     assert np.isfinite(measured.backward_lm)
     load_folder(folder / "model")
 
 
 def test_the_folder_holds_the_model_that_was_measured(folder):
     recipe = read_recipe(folder / "toy.toml", ["training.n_epochs=2"])
-    model, measured = pretrain(recipe)
+    made = pretrain(recipe)
+    model, measured = made.model, made.heldout
     checkpoint = load_folder(folder / "model")
     again = LanguageModel(checkpoint.bilm, checkpoint.softmax).eval()
     sentences = read_sentences([folder / "heldout.txt"])
@@ -197,19 +150,21 @@ def test_a_vocabulary_of_ones_own_is_used_and_kept(folder):
     words = ["the", "<UNK>", "cat", "</S>", "<S>", "."]
     (folder / "words.txt").write_text("".join(f"{word}\n" for word in words))
     settings = [f"corpus.vocabulary={folder}/words.txt", "training.n_epochs=1"]
-    _, measured = pretrain(read_recipe(folder / "toy.toml", settings))
+    measured = pretrain(read_recipe(folder / "toy.toml", settings)).heldout
     assert load_folder(folder / "model").vocabulary.words == words
     assert measured.n_unknown > 0
 
 
 def test_the_log_says_which_softmax_a_number_is_of(folder):
-    for negatives, kind, other in ((6, "sampled", "full"), (0, "full", "sampled")):
+    for kind, other in (("sampled", "full"), ("full", "sampled")):
         output = folder / kind
-        settings = [f"training.n_negatives={negatives}", "training.n_epochs=1"]
+        settings = [f"training.softmax={kind}", "training.n_epochs=1"]
         pretrain(read_recipe(folder / "toy.toml", [f"output={output}", *settings]))
-        *lines, last = [json.loads(x) for x in (output / "metrics.jsonl").read_text().splitlines()]
-        assert lines
-        for line in lines:
+        lines = log_lines(output)
+        last = lines.pop()
+        trained = [line for line in lines if "train/tokens_per_second" in line]
+        assert trained
+        for line in trained:
             assert f"train/forward_exp_loss_{kind}" in line
             assert f"train/backward_exp_loss_{other}" not in line
         assert {"heldout/forward_perplexity_full", "heldout/backward_perplexity_full"} <= set(last)
@@ -231,13 +186,91 @@ def test_text_that_is_missing_or_empty_is_refused_before_anything_is_written(fol
     with pytest.raises(FileNotFoundError, match="no file matches"):
         pretrain(read_recipe(folder / "toy.toml", [f"corpus.train=['{folder}/no*.txt']"]))
     (folder / "train.txt").write_text("\n \n")
-    with pytest.raises(ValueError, match="the corpus has no sentence"):
+    with pytest.raises(ValueError, match="no sentence is left to train on"):
         pretrain(read_recipe(folder / "toy.toml"))
-    assert not (folder / "model").exists()
+    assert [path.name for path in (folder / "model").iterdir()] == [".lock"]
 
 
 def test_without_held_out_text_there_is_a_model_but_no_perplexity(folder):
     settings = ["corpus.heldout=[]", "training.n_epochs=1"]
-    _, measured = pretrain(read_recipe(folder / "toy.toml", settings))
+    measured = pretrain(read_recipe(folder / "toy.toml", settings)).heldout
     assert measured is None
     load_folder(folder / "model")
+
+
+def test_a_vocabulary_no_larger_than_the_negatives_makes_the_softmax_full(folder):
+    reports = []
+    settings = ["training.n_negatives=500", "training.n_epochs=1", "log.every_steps=1"]
+    pretrain(read_recipe(folder / "toy.toml", settings), report=reports.append)
+    assert {report.softmax for report in reports} == {"full"}
+
+
+def test_training_stops_when_held_out_text_is_predicted_no_better(folder):
+    # Nothing can be learned from words in any order but how often they are.
+    rng = np.random.default_rng(0)
+    for name in ("train", "heldout"):
+        words = rng.choice(list("abcdefghij"), (60, 5))
+        text = "".join(f"{' '.join(line)}\n" for line in words)
+        (folder / f"{name}.txt").write_text(text)
+    settings = ["training.n_epochs=500", "validation.every_tokens=360", "validation.patience=3"]
+    made = pretrain(read_recipe(folder / "toy.toml", settings))
+    assert made.stopped == "patience"
+    measured = [x for x in log_lines(folder / "model") if "heldout/predictions" in x][:-1]
+    both = [
+        m["heldout/forward_perplexity_full"] * m["heldout/backward_perplexity_full"]
+        for m in measured
+    ]
+    best = int(np.argmin(both))
+    assert len(both) == best + 1 + 3
+    assert made.best_step == measured[best]["step"] < made.n_steps == measured[-1]["step"]
+    assert made.heldout.forward_lm == pytest.approx(
+        measured[best]["heldout/forward_perplexity_full"]
+    )
+    assert not torch.equal(weights(folder / "model"), weights(folder / "model" / "last"))
+    summary = json.loads((folder / "model" / "pretraining.json").read_text())
+    assert (summary["stopped"], summary["best_step"]) == ("patience", made.best_step)
+    assert summary["heldout"]["forward_lm"] == made.heldout.forward_lm
+
+
+def test_time_that_measuring_and_saving_take_is_not_training(folder, monkeypatch):
+    from elmo.pretrain import run
+
+    def slow(*arguments):
+        time.sleep(0.3)
+        return measure(*arguments)
+
+    measure = run.perplexity_sums
+    monkeypatch.setattr(run, "perplexity_sums", slow)
+    settings = ["training.n_epochs=2", "validation.every_tokens=300"]
+    began = time.monotonic()
+    made = pretrain(read_recipe(folder / "toy.toml", settings))
+    assert time.monotonic() - began > made.seconds + 0.9
+
+
+def test_measured_sentences_are_spread_over_the_held_out_text(folder):
+    settings = ["validation.n_sentences=7", "training.n_epochs=1"]
+    pretrain(read_recipe(folder / "toy.toml", settings))
+    lines = log_lines(folder / "model")
+    some, everything = (x["heldout/predictions"] for x in lines if "heldout/predictions" in x)
+    assert some == 7 * 6  # each sixth sentence of forty, each of five words and an end
+    assert everything == 40 * 6
+
+
+def test_a_training_leaves_the_random_numbers_of_others_alone(folder):
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    pretrain(read_recipe(folder / "toy.toml", ["training.n_epochs=1", "model.dropout=0.1"]))
+    assert torch.equal(torch.rand(2), expected)
+
+
+def test_the_log_counts_tokens_and_time(folder):
+    made = pretrain(read_recipe(folder / "toy.toml", ["training.n_epochs=3"]))
+    lines = log_lines(folder / "model")
+    trained = [line for line in lines if "train/tokens_per_second" in line]
+    tokens = [line["train/tokens"] for line in trained]
+    minutes = [line["train/minutes"] for line in trained]
+    assert tokens == [48 * line["step"] for line in trained] and tokens[-1] == made.n_tokens
+    for i in range(1, len(trained)):
+        speed = (tokens[i] - tokens[i - 1]) / (minutes[i] - minutes[i - 1]) / 60
+        assert trained[i]["train/tokens_per_second"] == pytest.approx(speed, rel=0.05)

@@ -7,6 +7,7 @@ from torch import nn
 
 from elmo.checkpoints.folder import CONFIG_FILE
 from elmo.checkpoints.sources import load, locate
+from elmo.model.softmax_adaptive import AdaptiveSoftmax, AnySoftmax
 
 
 def describe(
@@ -56,9 +57,18 @@ def describe(
     }
     vocabulary, softmax = checkpoint.vocabulary, checkpoint.softmax
     facts["vocabulary"] = "none" if vocabulary is None else len(vocabulary)
+    facts["softmax"] = _kind(softmax)
     facts["softmax_parameters"] = "none" if softmax is None else _count(softmax)
     facts["learned_mixes"] = len(checkpoint.mixes)
     return facts
+
+
+def _kind(softmax: AnySoftmax | None) -> str:
+    if softmax is None:
+        return "none"
+    if isinstance(softmax, AdaptiveSoftmax):
+        return f"adaptive, clusters from rank {', '.join(map(str, softmax.config.cutoffs))}"
+    return "plain"
 
 
 def _count(module: nn.Module) -> int:

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -18,10 +19,17 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from elmo.checkpoints.together import not_replaced, replaced_together
-from elmo.config import BiLMConfig, config_from_dict, config_to_dict, read_json
+from elmo.config import (
+    AdaptiveSoftmaxConfig,
+    BiLMConfig,
+    config_from_dict,
+    config_to_dict,
+    read_json,
+)
 from elmo.model.bilm import BiLM
 from elmo.model.scalar_mix import ScalarMix
 from elmo.model.softmax import Softmax
+from elmo.model.softmax_adaptive import AdaptiveSoftmax, AnySoftmax
 from elmo.text import Vocabulary
 
 CONFIG_FILE, MODEL_FILE = "config.json", "model.safetensors"
@@ -29,6 +37,8 @@ SOFTMAX_FILE, VOCABULARY_FILE = "softmax.safetensors", "vocabulary.txt"
 MIXES_FILE = "mixes.safetensors"
 ALL_FILES = (CONFIG_FILE, MODEL_FILE, VOCABULARY_FILE, SOFTMAX_FILE, MIXES_FILE)
 FORMAT_VERSION = 1
+ADAPTIVE = "adaptive_softmax"
+"""In the config: settings of the softmax, where it is an adaptive one. Without it, it is plain."""
 LEARNED = "learned"
 """In the metadata of the mixes: a JSON list that says which of them training changes."""
 
@@ -46,7 +56,7 @@ class Checkpoint:
 
     bilm: BiLM
     vocabulary: Vocabulary | None = None
-    softmax: Softmax | None = None
+    softmax: AnySoftmax | None = None
     mixes: Sequence[ScalarMix] = ()
 
 
@@ -77,6 +87,8 @@ def save_folder(
         "version": FORMAT_VERSION,
         "model": config_to_dict(checkpoint.bilm.config),
     }
+    if isinstance(checkpoint.softmax, AdaptiveSoftmax):
+        values[ADAPTIVE] = config_to_dict(checkpoint.softmax.config)
     with replaced_together(Path(folder), CONFIG_FILE, ALL_FILES[1:]) as beside:
         beside(CONFIG_FILE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
         _save_tensors(checkpoint.bilm.state_dict(), beside(MODEL_FILE), dtype)
@@ -85,7 +97,7 @@ def save_folder(
         if checkpoint.softmax is not None:
             of_words = checkpoint.softmax.state_dict()
             if softmax_dtype == torch.int8:
-                of_words["weight"], of_words["scale"] = _quantised(of_words["weight"])
+                of_words = _quantised(of_words)
             _save_tensors(of_words, beside(SOFTMAX_FILE), softmax_dtype or dtype)
         if checkpoint.mixes:
             learned = [mix.weights.requires_grad for mix in checkpoint.mixes]
@@ -132,10 +144,20 @@ def _load_folder(folder: Path, *, softmax: bool) -> Checkpoint:
             raise FileNotFoundError(
                 f"{folder} has {SOFTMAX_FILE} but no {VOCABULARY_FILE} to say which words it knows"
             )
-        of_words = Softmax(len(vocabulary), bilm.config.lstm.dim)
+        of_words = _new_softmax(values, len(vocabulary), bilm.config.lstm.dim, where)
         _load_tensors(of_words, folder / SOFTMAX_FILE)
     mixes = _load_mixes(folder / MIXES_FILE, bilm.config.n_layers)
     return Checkpoint(bilm.eval(), vocabulary, of_words, mixes)
+
+
+def _new_softmax(values: Mapping[str, Any], n_words: int, dim: int, where: Path) -> AnySoftmax:
+    if ADAPTIVE not in values:
+        return Softmax(n_words, dim)
+    config = config_from_dict(AdaptiveSoftmaxConfig, values[ADAPTIVE], f"{where}: [{ADAPTIVE}]")
+    try:
+        return AdaptiveSoftmax(n_words, dim, config)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
 
 
 def _mix_tensors(mixes: Sequence[ScalarMix]) -> dict[str, Tensor]:
@@ -211,9 +233,10 @@ def _save_tensors(tensors: Mapping[str, Tensor], path: Path, dtype: torch.dtype)
 
 def _load_tensors(module: nn.Module, path: Path) -> None:
     tensors = _read_tensors(path)
-    if "weight" in tensors and tensors["weight"].dtype == torch.int8:
-        _check(tensors, "scale", tensors["weight"][:, :1], path)
-        tensors["weight"] = tensors["weight"] * tensors.pop("scale")
+    for name in [name for name, value in tensors.items() if value.dtype == torch.int8]:
+        scale = _scale_of(name)
+        _check(tensors, scale, tensors[name][:, :1], path)
+        tensors[name] = tensors[name] * tensors.pop(scale)
     expected = module.state_dict()
     for name, wanted in expected.items():
         _check(tensors, name, wanted, path)
@@ -223,10 +246,20 @@ def _load_tensors(module: nn.Module, path: Path) -> None:
     module.load_state_dict({name: value.float() for name, value in tensors.items()})
 
 
-def _quantised(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows as int8, and the scale of each: their product is the row again, nearly."""
-    scale = weight.abs().amax(dim=1, keepdim=True).clamp_min(1e-12) / 127
-    return torch.round(weight / scale).to(torch.int8), scale
+def _quantised(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Rows of matrices as int8, and the scale of each: their product is the row again, nearly."""
+    stored = {}
+    for name, value in tensors.items():
+        if value.ndim == 2:
+            scale = value.abs().amax(dim=1, keepdim=True).clamp_min(1e-12) / 127
+            stored[name], stored[_scale_of(name)] = torch.round(value / scale).to(torch.int8), scale
+        else:
+            stored[name] = value
+    return stored
+
+
+def _scale_of(name: str) -> str:
+    return f"{name.removesuffix('weight')}scale"
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:

@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from elmo.cli import compare, convert, embed, info, perplexity, prepare, pretrain
+from elmo.cli import (
+    adapt,
+    compare,
+    convert,
+    embed,
+    info,
+    perplexity,
+    prepare,
+    pretrain,
+    score,
+    substitutes,
+)
 from elmo.cli.console import report_errors
 
 app = typer.Typer(
@@ -23,7 +34,10 @@ app.command("convert")(convert.convert)
 app.command("info")(info.info)
 app.command("prepare")(prepare.prepare)
 app.command("pretrain")(pretrain.pretrain)
+app.command("adapt")(adapt.adapt)
 app.command("perplexity")(perplexity.perplexity)
+app.command("score")(score.score)
+app.command("substitutes")(substitutes.substitutes)
 
 
 @app.callback()

@@ -1,5 +1,6 @@
 """Options that several commands have."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +32,7 @@ Url = Annotated[
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
 DEFAULT_MODEL = "default"
+STDIN = Path("-")
 DTYPES = ("float32", "bfloat16", "float16", "float64", "int8")
 
 
@@ -82,3 +84,38 @@ def existing(path: Path) -> Path:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, but a file is wanted")
     return path
+
+
+def existing_or_stdin(path: Path) -> Path:
+    """A file that has to be there, or `-`."""
+    return path if path == STDIN else existing(path)
+
+
+def lines(path: Path, errors: str) -> Iterator[str]:
+    """Lines of a text file, or of standard input for `-`."""
+    from elmo.text import read_lines
+
+    return read_lines("/dev/stdin" if path == STDIN else path, errors)
+
+
+def load_predictor(
+    model: str,
+    *,
+    device: str = "auto",
+    language: str | None = None,
+    url: str | None = None,
+    offline: bool = False,
+) -> Any:
+    """The model that the options ask for, with its softmax, with a bar while it is downloaded."""
+    from elmo.cli.console import downloading
+    from elmo.predict.word_predictor import WordPredictor
+
+    with downloading() as progress:
+        return WordPredictor.from_pretrained(
+            model,
+            device=device,
+            language=language,
+            url=url,
+            offline=offline or None,
+            progress=progress,
+        )

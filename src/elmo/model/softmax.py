@@ -26,10 +26,20 @@ class Negatives(NamedTuple):
     Attributes:
         words: Distinct word ids.
         n_tries: Draws it took to see that many distinct ones.
+        ranks: Of every word, by falling frequency, as they were drawn; None where words are
+            numbered so.
     """
 
     words: Int[Tensor, " negatives"]
     n_tries: int
+    ranks: Int[Tensor, " words"] | None = None
+
+    def log_expected_count(
+        self, words: Int[Tensor, " words"], n_words: int
+    ) -> Float[Tensor, " words"]:
+        """Log of the probability that a word is among such negatives."""
+        ranks = words if self.ranks is None else self.ranks.to(words.device)[words]
+        return log_expected_count(ranks, n_words, self.n_tries)
 
 
 class Softmax(nn.Module):
@@ -44,6 +54,20 @@ class Softmax(nn.Module):
         """As the original: weights with variance 1/dim, no bias."""
         nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5)
         nn.init.zeros_(self.bias)
+
+    @property
+    def n_words(self) -> int:
+        """How many words it knows."""
+        return len(self.bias)
+
+    def log_probabilities(
+        self, hidden: Float[Tensor, "tokens dim"]
+    ) -> Float[Tensor, "tokens vocabulary"]:
+        """Log p, in nats, of every word for every token: of few tokens at a time, as it is large.
+
+        Which words are to come is what both directions are asked alike; `full_loss` asks for one.
+        """
+        return functional.log_softmax(hidden @ self.weight.T + self.bias, dim=1)
 
     def full_loss(
         self, hidden: Float[Tensor, "tokens dim"], targets: Int[Tensor, " tokens"]
@@ -68,9 +92,9 @@ class Softmax(nn.Module):
         """
         words = negatives.words.to(hidden.device)
         true = (hidden * self.weight[targets]).sum(dim=1) + self.bias[targets]
-        true = true - log_expected_count(targets, len(self.bias), negatives.n_tries)
+        true = true - negatives.log_expected_count(targets, len(self.bias))
         others = hidden @ self.weight[words].T + self.bias[words]
-        others = others - log_expected_count(words, len(self.bias), negatives.n_tries)
+        others = others - negatives.log_expected_count(words, len(self.bias))
         others = others.masked_fill(words == targets.unsqueeze(1), ACCIDENTAL_HIT)
         return torch.logsumexp(torch.cat([true.unsqueeze(1), others], dim=1), dim=1) - true
 
@@ -80,6 +104,7 @@ class Softmax(nn.Module):
         targets: Int[Tensor, " tokens"],
         negatives: Negatives,
         dtype: torch.dtype = torch.float32,
+        elsewhere: Int[Tensor, " words"] | None = None,
     ) -> Float[Tensor, " tokens"]:
         """As `sampled_loss`, chunk by chunk, with sparse gradients for the words that took part.
 
@@ -88,15 +113,17 @@ class Softmax(nn.Module):
             targets: The words that stand there.
             negatives: From `draw_negatives`.
             dtype: Of the matrix products.
+            elsewhere: Words that get a row in the gradient too, of zeros if they take no part.
         """
         words = negatives.words.to(hidden.device)
         drawn = words.new_full((len(self.bias),), -1)
         drawn[words] = torch.arange(len(words), device=words.device)
-        rows = torch.unique(torch.cat([words, targets]))
+        others = words[:0] if elsewhere is None else elsewhere.to(hidden.device)
+        rows = torch.unique(torch.cat([words, targets, others]))
         place = torch.empty_like(drawn)
         place[rows] = torch.arange(len(rows), device=rows.device)
         weight, bias = _Rows.apply(self.weight, rows), _Rows.apply(self.bias, rows)
-        correction = log_expected_count(rows, len(self.bias), negatives.n_tries)
+        correction = negatives.log_expected_count(rows, len(self.bias))
         # Targets that were not drawn are columns too; only their own row may see them.
         return chunked_cross_entropy(
             hidden, weight, bias - correction, place[targets], drawn[rows] >= 0, dtype
@@ -121,8 +148,19 @@ class _Rows(torch.autograd.Function):
         ), None
 
 
-def draw_negatives(n_words: int, n_negatives: int, rng: np.random.Generator) -> Negatives:
+def draw_negatives(
+    n_words: int,
+    n_negatives: int,
+    rng: np.random.Generator,
+    order: Int[np.ndarray, " words"] | None = None,
+) -> Negatives:
     """Draw words, p(k) = log((k + 2) / (k + 1)) / log(n_words + 1), until enough are distinct.
+
+    Args:
+        n_words: Size of the vocabulary.
+        n_negatives: Distinct words wanted.
+        rng: Where chance comes from.
+        order: All words by falling frequency: k is a place in it. None where words are numbered so.
 
     Source:
         `tf.random.log_uniform_candidate_sampler` with `unique=True`.
@@ -142,13 +180,18 @@ def draw_negatives(n_words: int, n_negatives: int, rng: np.random.Generator) -> 
         _, first = np.unique(draws, return_index=True)
         if len(first) >= n_negatives:
             first = np.sort(first)[:n_negatives]
-            return Negatives(torch.from_numpy(draws[first]), int(first[-1]) + 1)
+            drawn, n_tries = draws[first], int(first[-1]) + 1
+            if order is None:
+                return Negatives(torch.from_numpy(drawn), n_tries)
+            ranks = np.empty_like(order)
+            ranks[order] = np.arange(n_words)
+            return Negatives(torch.from_numpy(order[drawn]), n_tries, torch.from_numpy(ranks))
 
 
 def log_expected_count(
-    words: Int[Tensor, " words"], n_words: int, n_tries: int
+    ranks: Int[Tensor, " words"], n_words: int, n_tries: int
 ) -> Float[Tensor, " words"]:
     """Log of the probability that a word is among the distinct words of `n_tries` draws."""
-    rank = words.double()
+    rank = ranks.double()
     p = torch.log1p(1 / (rank + 1)) / np.log(n_words + 1)
     return torch.log(-torch.expm1(n_tries * torch.log1p(-p))).float()

@@ -4,6 +4,7 @@ A *type* is a distinct token as it is written; a *word* is what the softmax know
 vocabulary are all `<UNK>` as targets, but are still read by their own characters as inputs.
 """
 
+import dataclasses
 import glob
 import os
 from bisect import bisect_right
@@ -101,6 +102,18 @@ class Corpus:
     def texts(self) -> Iterator[list[str]]:
         """All sentences as they are written."""
         return map(self.text, range(self.n_sentences))
+
+    def counts(self) -> dict[str, int]:
+        """How often each type occurs, boundaries left out."""
+        counts = np.zeros(len(self.types), dtype=np.int64)
+        for shard in self.shards:
+            counts += np.bincount(shard.tokens, minlength=len(self.types))
+        return {self.types[t]: int(counts[t]) for t in np.flatnonzero(counts).tolist()}
+
+    def with_vocabulary(self, vocabulary: Vocabulary) -> "Corpus":
+        """The same text, of which other words are predicted."""
+        words = np.fromiter(map(vocabulary.id, self.types), dtype=np.int32, count=len(self.types))
+        return dataclasses.replace(self, vocabulary=vocabulary, words=words)
 
     def _tokens(self, i: int) -> np.ndarray:
         if not 0 <= i < self.n_sentences:

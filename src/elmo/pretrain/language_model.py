@@ -18,6 +18,7 @@ from elmo.model.char_cnn_window import encode_groups
 from elmo.model.lstm import LayerState, Lstm
 from elmo.model.lstm_window import WindowReader, read_window
 from elmo.model.softmax import Negatives, Softmax
+from elmo.model.softmax_adaptive import AnySoftmax
 from elmo.pretrain.windows import NO_TARGET, Window
 from elmo.text import PADDING_CHAR
 
@@ -43,7 +44,7 @@ class Losses(NamedTuple):
 class LanguageModel(nn.Module):
     """A biLM and the softmax that both of its directions share (section 3.1)."""
 
-    def __init__(self, bilm: BiLM, softmax: Softmax) -> None:
+    def __init__(self, bilm: BiLM, softmax: AnySoftmax) -> None:
         super().__init__()
         self.bilm = bilm
         self.softmax = softmax
@@ -60,6 +61,7 @@ class LanguageModel(nn.Module):
         state: LmState,
         *,
         negatives: Negatives | None = None,
+        elsewhere: Int[Tensor, " words"] | None = None,
         carry: bool = True,
         dtype: torch.dtype = torch.float32,
         read: WindowReader = read_window,
@@ -73,6 +75,8 @@ class LanguageModel(nn.Module):
             char_table: Character ids of the types that the window's inputs number.
             state: As the last window left it.
             negatives: For a sampled softmax; None for the full one.
+            elsewhere: Words that other processes predict with the same negatives: the gradient of
+                a sampled softmax gets their rows too, so that it can be averaged.
             carry: Whether the state is carried from a sentence to the next, as in the original, or
                 each sentence begins from zero, as vectors are computed later.
             dtype: Of matrix products in the CNN, the LSTMs and a sampled softmax.
@@ -104,7 +108,8 @@ class LanguageModel(nn.Module):
         if negatives is None:
             losses = self.softmax.full_loss(hidden, targets)
         else:
-            losses = self.softmax.sampled_loss_fast(hidden, targets, negatives, dtype)
+            assert isinstance(self.softmax, Softmax)  # an adaptive one needs no sampling
+            losses = self.softmax.sampled_loss_fast(hidden, targets, negatives, dtype, elsewhere)
         # What one direction predicts the other does too, at other steps.
         forward_loss, backward_loss = losses.view(2, -1).sum(dim=1) / n_predicted
         return Losses(forward_loss, backward_loss, new_state)
@@ -125,7 +130,7 @@ class LanguageModel(nn.Module):
         ids = char_table[distinct].astype(np.int64)
         # Short tokens apart from long ones: a batch is as wide as its longest token.
         by_length = np.argsort((ids != PADDING_CHAR).sum(axis=1), kind="stable")
-        device = self.softmax.bias.device
+        device = self.bilm.char_cnn.embedding.weight.device
         groups = [
             torch.from_numpy(ids[group]).to(device)
             for group in np.array_split(by_length, LENGTH_GROUPS)

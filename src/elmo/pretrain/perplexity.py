@@ -8,16 +8,13 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 
-from elmo.model.bilm import BiLMState
-from elmo.model.softmax import Softmax
 from elmo.pretrain.language_model import LanguageModel
+from elmo.pretrain.outputs import check_reading, check_vocabulary, grouped, read_group
 from elmo.reader import Reader
-from elmo.text import Vocabulary, check_tokens, length_sorted_batches
+from elmo.text import Vocabulary
 
-STATES = ("zero", "carry")
 CACHE_TOKENS = 50_000
 """Tokens whose vectors are remembered while a text is read."""
 
@@ -46,6 +43,50 @@ class Perplexity:
         return math.sqrt(self.forward_lm * self.backward_lm)
 
 
+@dataclass(frozen=True)
+class PerplexitySums:
+    """What the perplexity of a text is made of; sums of its parts, added, are those of the whole.
+
+    Attributes:
+        forward_lm: −log p of all predictions of the forward model, in nats.
+        backward_lm: Likewise of the backward model.
+        n_tokens: Predictions per direction: tokens, and one sentence end each.
+        n_sentences: Sentences with at least one token.
+        n_unknown: Tokens outside the vocabulary.
+    """
+
+    forward_lm: float = 0.0
+    backward_lm: float = 0.0
+    n_tokens: int = 0
+    n_sentences: int = 0
+    n_unknown: int = 0
+
+    def __add__(self, other: "PerplexitySums") -> "PerplexitySums":
+        return PerplexitySums(
+            self.forward_lm + other.forward_lm,
+            self.backward_lm + other.backward_lm,
+            self.n_tokens + other.n_tokens,
+            self.n_sentences + other.n_sentences,
+            self.n_unknown + other.n_unknown,
+        )
+
+    def result(self) -> Perplexity:
+        """The perplexity of all that was added.
+
+        Raises:
+            ValueError: If there was no token.
+        """
+        if not self.n_tokens:
+            raise ValueError("there is no token to predict: give text with a sentence on each line")
+        return Perplexity(
+            perplexity_of(self.forward_lm / self.n_tokens),
+            perplexity_of(self.backward_lm / self.n_tokens),
+            self.n_tokens,
+            self.n_sentences,
+            self.n_unknown,
+        )
+
+
 def perplexity(
     model: LanguageModel,
     vocabulary: Vocabulary,
@@ -71,84 +112,56 @@ def perplexity(
         ValueError: If there is no token, the state is another word, or the vocabulary is not that
             of the softmax.
     """
-    if state not in STATES:
-        raise ValueError(f"state is {state!r}, but expected one of {STATES}")
-    if len(vocabulary) != len(model.softmax.bias):
-        raise ValueError(
-            f"the vocabulary has {len(vocabulary):,} words, but the softmax predicts "
-            f"{len(model.softmax.bias):,}: give the vocabulary that the model learned"
-        )
-    sums, n_tokens, n_unknown, n_sentences = np.zeros(2), 0, 0, 0
-    carried: BiLMState | None = None
-    reader = Reader(model.bilm, CACHE_TOKENS)
-    for batch in _batches(sentences, 1 if state == "carry" else 512, batch_tokens):
-        losses, after = _losses(model.softmax, reader, vocabulary, batch, carried)
-        carried = after if state == "carry" else None
-        sums += losses
-        n_sentences += len(batch)
-        n_tokens += sum(len(sentence) + 1 for sentence in batch)
-        n_unknown += sum(token not in vocabulary for sentence in batch for token in sentence)
-        if progress is not None:
-            progress(len(batch))
-    if not n_tokens:
-        raise ValueError("there is no token to predict: give text with a sentence on each line")
-    forward_lm, backward_lm = np.exp(sums / n_tokens)
-    return Perplexity(float(forward_lm), float(backward_lm), n_tokens, n_sentences, n_unknown)
-
-
-def _batches(
-    sentences: Iterable[Sequence[str]], n_together: int, batch_tokens: int
-) -> Iterable[list[Sequence[str]]]:
-    def flush() -> Iterable[list[Sequence[str]]]:
-        for batch in length_sorted_batches([len(s) + 2 for s in waiting], batch_tokens):
-            yield [waiting[i] for i in batch]
-
-    waiting: list[Sequence[str]] = []
-    for i, sentence in enumerate(sentences):
-        check_tokens(sentence, i)
-        if sentence:
-            waiting.append(sentence)
-        if len(waiting) == n_together:
-            yield from flush()
-            waiting = []
-    yield from flush()
+    return perplexity_sums(
+        model, vocabulary, sentences, state=state, batch_tokens=batch_tokens, progress=progress
+    ).result()
 
 
 @torch.inference_mode()
-def _losses(
-    softmax: Softmax,
-    reader: Reader,
+def perplexity_sums(
+    model: LanguageModel,
     vocabulary: Vocabulary,
-    batch: Sequence[Sequence[str]],
-    carried: BiLMState | None,
-) -> tuple[np.ndarray, BiLMState]:
-    """Summed losses of the forward and the backward model.
+    sentences: Iterable[Sequence[str]],
+    *,
+    state: str = "zero",
+    batch_tokens: int = 4096,
+    progress: Callable[[int], object] | None = None,
+    reader: Reader | None = None,
+) -> PerplexitySums:
+    """As `perplexity`, as sums, for texts that are read in parts or by several processes.
 
-    The forward model predicts from every position but the last, the backward model from every
-    position but the first; where states are carried, what it read last is not carried on, as in
-    training: `</S>` is predicted but never an input.
+    Args:
+        model: As for `perplexity`, like those that follow. Text without tokens gives zeros.
+        reader: Of the model's biLM, where there is one that remembers its tokens.
     """
-    tokens, mask = reader.batch([list(sentence) for sentence in batch])
-    device = mask.device
-    words = torch.full(mask.shape, -1, device=device)
-    for row, sentence in enumerate(batch):
-        ids = [vocabulary.begin, *map(vocabulary.id, sentence), vocabulary.end]
-        words[row, : len(ids)] = torch.tensor(ids)
-    lengths = mask.sum(dim=1)
-    n = mask.shape[1] - 1
-    inner = torch.arange(n, device=device) < (lengths - 1).unsqueeze(1)
-    half = tokens.shape[-1]
-    # Each direction reads without the boundary at its end, so that its state ends where it should.
-    left = reader.read_padded(tokens[:, :n], inner, carried)
-    right = reader.read_padded(tokens[:, 1:], inner, carried)
-    forward_loss = softmax.full_loss(left.layers[-1][inner][:, :half], words[:, 1:][inner])
-    backward_loss = softmax.full_loss(right.layers[-1][inner][:, half:], words[:, :n][inner])
-    after = BiLMState(
-        *(
-            torch.stack([of_left[0], of_right[1]])
-            for of_left, of_right in zip(left.state, right.state, strict=True)
-        )
-    )
-    return np.array(
-        [forward_loss.double().sum().item(), backward_loss.double().sum().item()]
-    ), after
+    check_reading(state, batch_tokens)
+    check_vocabulary(vocabulary, model.softmax.n_words)
+    reader = reader or Reader(model.bilm, CACHE_TOKENS)
+    sums, carried = PerplexitySums(), None
+    for group in grouped(sentences, state):
+        for outputs in read_group(reader, vocabulary, group, carried, batch_tokens=batch_tokens):
+            carried = outputs.state if state == "carry" else None
+            forward_loss, backward_loss = (
+                model.softmax.full_loss(hidden, words).double().sum().item()
+                for hidden, words in (
+                    (outputs.forward_lm, outputs.forward_words),
+                    (outputs.backward_lm, outputs.backward_words),
+                )
+            )
+            tokens = [token for i in outputs.numbers for token in group[i]]
+            n_sentences = len(outputs.numbers)
+            sums += PerplexitySums(
+                forward_loss,
+                backward_loss,
+                len(tokens) + n_sentences,
+                n_sentences,
+                sum(token not in vocabulary for token in tokens),
+            )
+            if progress is not None:
+                progress(n_sentences)
+    return sums
+
+
+def perplexity_of(loss: float) -> float:
+    """Exp of a mean −log p in nats; infinite where that is too large for a number."""
+    return math.inf if loss > 700 else math.exp(loss)

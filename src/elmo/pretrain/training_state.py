@@ -1,0 +1,133 @@
+"""Everything a run needs to go on as if it had never stopped, in one file.
+
+`training.safetensors` in the run's folder: weights, what the optimiser remembers, the LSTM state,
+the position in the corpus; in its metadata the step, the budget used, the best perplexity so far
+and the recipe. Random numbers are drawn from the seed and the step, so they have no state. One
+file, written beside, flushed to the disk and renamed: it is whole at any moment, or the one before.
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+STATE_FILE = "training.safetensors"
+ABOUT = "training"
+MAY_CHANGE = (
+    "output",
+    "log.",
+    "corpus.",
+    "validation.patience",
+    "training.n_epochs",
+    "training.n_tokens",
+    "training.minutes",
+    "training.device",
+    "training.compile",
+)
+"""Settings, or tables of them, that may differ when a run goes on. The corpus is compared by what
+is in it; another device or compiled arithmetic go on with other rounding."""
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """A run between two steps.
+
+    Attributes:
+        tensors: By name: `model.…`, `optimiser.…`, `lm_state.…`, `position.…`.
+        about: Plain values: `step`, `n_tokens`, `seconds`, `best`, …, `recipe`, `corpus`.
+    """
+
+    tensors: Mapping[str, Tensor]
+    about: Mapping[str, Any]
+
+    def part(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors whose names begin with `prefix` and a point, named by the rest."""
+        start = f"{prefix}."
+        return {k.removeprefix(start): v for k, v in self.tensors.items() if k.startswith(start)}
+
+    def write(self, folder: Path) -> None:
+        """Replace the state in a folder, or leave the older one if anything fails."""
+        beside = folder / f"{STATE_FILE}.{secrets.token_hex(4)}.tmp"
+        tensors = {
+            name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()
+        }
+        try:
+            save_file(tensors, beside, {ABOUT: json.dumps(self.about)})
+            _flush(beside)
+            os.replace(beside, folder / STATE_FILE)
+            _flush(folder)
+        except SafetensorError as error:  # what the disk said is only in its text
+            raise OSError(f"{folder / STATE_FILE} could not be written: {error}") from None
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def read_state(folder: Path) -> TrainingState | None:
+    """The state in a folder; None where there is none.
+
+    Raises:
+        ValueError: If the file is damaged.
+    """
+    path = folder / STATE_FILE
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, "pt") as file:
+            about = json.loads((file.metadata() or {})[ABOUT])
+            return TrainingState({name: file.get_tensor(name) for name in file.keys()}, about)  # noqa: SIM118
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise ValueError(f"{path} is damaged ({error}): delete it to begin the run again") from None
+
+
+def check_continues(
+    state: TrainingState, *, recipe: Mapping[str, Any], corpus: Mapping[str, Any]
+) -> None:
+    """Refuse to go on with a run by another recipe or on another corpus.
+
+    Args:
+        state: Of the run.
+        recipe: The recipe now, as plain values.
+        corpus: What the corpus is known by now.
+
+    Raises:
+        ValueError: If anything differs that would have made another model; the differences are
+            named.
+    """
+    before = _flat({**state.about["recipe"], "what is read": state.about["corpus"]})
+    now = _flat({**recipe, "what is read": corpus})
+    differences = [
+        f"{key} was {before.get(key)!r} and is {now.get(key)!r}"
+        for key in sorted(before.keys() | now.keys())
+        if before.get(key) != now.get(key) and not key.startswith(MAY_CHANGE)
+    ]
+    if differences:
+        raise ValueError(
+            f"the run cannot go on by another recipe: {'; '.join(differences)}. Give the settings "
+            "it began with, or another output"
+        )
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = json.loads(json.dumps(value))
+    return flat
+
+
+def _flush(path: Path) -> None:
+    """Make sure that the disk has it: a renamed file may else be empty after a power cut."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
