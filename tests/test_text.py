@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from elmo.text import (
     BEGIN_WORD_CHAR,
+    COMPRESSED,
     END_WORD_CHAR,
     PADDING_CHAR,
     SPECIALS,
@@ -157,6 +158,19 @@ def test_text_without_tokens_has_none(language):
         assert tokenizer_of(language)(text) == []
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "sentences"),
+    [
+        ("en", "He left.  Don't!\nWhy?", [["He", "left", "."], ["Do", "n't", "!"], ["Why", "?"]]),
+        ("whitespace", "he left . why", [["he", "left", "."], ["why"]]),
+        ("en", " \n ", []),
+        ("whitespace", "", []),
+    ],
+)
+def test_running_text_is_split_into_sentences(language, text, sentences):
+    assert Tokenizer(language).sentences(text) == sentences
+
+
 def test_a_lone_surrogate_in_raw_text_is_refused_in_words():
     with pytest.raises(ValueError, match="lone surrogate"):
         tokenizer_of("en")("a\ud800b")
@@ -241,8 +255,10 @@ def test_a_failed_write_of_a_vocabulary_leaves_nothing_beside(tmp_path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".xz"])
+@pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
 def test_a_vocabulary_is_compressed_where_its_name_says_so(tmp_path, suffix):
+    if suffix == ".zst":
+        pytest.importorskip("pyarrow")
     vocabulary = Vocabulary([*SPECIALS, "naïve"])
     vocabulary.write(tmp_path / f"v.txt{suffix}")
     assert Vocabulary.read(tmp_path / f"v.txt{suffix}").words == vocabulary.words
@@ -274,7 +290,7 @@ def test_a_damaged_vocabulary_file_is_named(tmp_path):
         Vocabulary.read(tmp_path / "none.txt")
 
 
-WAYS = {".txt": open, ".gz": gzip.open, ".xz": lzma.open}
+WAYS = {".txt": open, **COMPRESSED}
 
 
 def write(path, content):

@@ -21,11 +21,12 @@ from elmo.checkpoints.folder import Checkpoint, save_folder
 from elmo.checkpoints.official import save_official
 from elmo.cli import main
 from elmo.model.softmax import Softmax
+from elmo.pretrain.prepare import open_prepared
 from elmo.store import read_vectors
 
 COMMANDS = (
-    "embed", "compare", "convert", "info", "pretrain", "adapt", "perplexity", "score",
-    "substitutes",
+    "embed", "compare", "convert", "info", "prepare", "pretrain", "adapt", "perplexity",
+    "score", "substitutes",
 )  # fmt: skip
 LINES = ["The cat sat .", "", "a naïve dog"]
 
@@ -290,9 +291,27 @@ def test_adapt_says_how_well_a_domain_is_predicted_before_and_after(folder, caps
     assert 'no model is called "nonsense"' in said
 
 
+def test_prepare_makes_a_corpus_and_says_what_is_in_it(folder, capsys, caplog):
+    (folder / "a.txt").write_text("".join(f"{p}\n" for p in PATTERNS * 2))
+    (folder / "b.txt").write_text(f"{PATTERNS[0]}\nnew words\n")
+    common = ["--output", "corpus", "--min-count", "1", "--processes", "1"]
+    arguments = ["prepare", "a.txt", "--heldout", "b.txt", "--exclude-heldout", "--deduplicate"]
+    assert run(*arguments, *common) == 0
+    out, _ = capsys.readouterr()
+    assert f"corpus: {len(' '.join(PATTERNS[1:]).split())} tokens in 2 sentences" in out
+    assert "held out: 7 tokens in 2 sentences, 85.7% of tokens outside the vocabulary" in out
+    assert "left out: 2 duplicates, 2 sentences that are held out" in out
+    assert "1 of 2 held-out sentences also stand in the training text, 2 times" in caplog.text
+    assert list(open_prepared("corpus").train.texts()) == [p.split() for p in PATTERNS[1:]]
+    assert "share is 0.1, but heldout names" in refused(
+        capsys, "prepare", "a.txt", "--heldout", "b.txt", "--heldout-share", "0.1", *common
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["prepare", "no.txt", "--output", "corpus"], "no file matches no.txt"),
         (["pretrain", "no.toml"], "no.toml does not exist"),
         (["pretrain", "toy.toml", "--set", "training.n_row=1"], 'Did you mean "n_rows"?'),
         (["pretrain", "toy.toml"], "no file matches"),

@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from elmo.cli import adapt, compare, convert, embed, info, perplexity, pretrain, score, substitutes
+from elmo.cli import (
+    adapt,
+    compare,
+    convert,
+    embed,
+    info,
+    perplexity,
+    prepare,
+    pretrain,
+    score,
+    substitutes,
+)
 from elmo.cli.console import report_errors
 
 app = typer.Typer(
@@ -21,6 +32,7 @@ app.command("embed")(embed.embed)
 app.command("compare")(compare.compare)
 app.command("convert")(convert.convert)
 app.command("info")(info.info)
+app.command("prepare")(prepare.prepare)
 app.command("pretrain")(pretrain.pretrain)
 app.command("adapt")(adapt.adapt)
 app.command("perplexity")(perplexity.perplexity)

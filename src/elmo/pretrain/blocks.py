@@ -44,6 +44,13 @@ def read_array(folder: Path, name: str) -> np.ndarray:
     return np.fromfile(folder / name, dtype=DTYPES[name])
 
 
+def sync_files(folder: Path) -> None:
+    """Have all files of a folder on the disk, before its name says that it is complete."""
+    for path in folder.iterdir():
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+
+
 def number_block(block: Block, config: CorpusConfig, folder: Path) -> None:
     """Write the arrays of a block to a folder, which appears when it is complete.
 
@@ -70,6 +77,7 @@ def number_block(block: Block, config: CorpusConfig, folder: Path) -> None:
     (beside / "hashes").write_bytes(b"".join(hashes))
     (beside / "types").write_bytes(b"".join(types[i] for i in order))
     write_array(beside, "ends", np.cumsum([len(types[i]) for i in order]))
+    sync_files(beside)
     os.replace(beside, folder)
 
 

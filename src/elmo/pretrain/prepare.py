@@ -30,7 +30,8 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from elmo.config import MAX_CHARS, config_to_dict, read_json
-from elmo.pretrain.blocks import number_block, read_array, write_array
+from elmo.pretrain import sources as reading
+from elmo.pretrain.blocks import number_block, read_array, sync_files, write_array
 from elmo.pretrain.corpus import Corpus, Shard, compact_char_ids
 from elmo.pretrain.corpus_config import WRAPPED, CorpusConfig
 from elmo.pretrain.dedup import DUPLICATE, EXCLUDED, HELDOUT, TRAIN, choose_sides
@@ -243,6 +244,7 @@ def _read_vocabulary(path: str) -> Vocabulary:
 def _work_folder(folder: Path, plan: dict[str, Any]) -> Iterator[Path]:
     """The folder of what is unfinished, with what an interrupted preparation of this left there."""
     work = folder.with_name(f"{folder.name}.partial")
+    plan = {**plan, "blocks": [reading.BLOCK_BYTES, reading.BLOCK_ROWS]}
     work.mkdir(parents=True, exist_ok=True)
     lock = FileLock(work / "lock", timeout=0)
     try:
@@ -384,6 +386,7 @@ class _Preparation:
         record = {**self.plan, "counts": asdict(counts), "shards": shards, "files": files}
         text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
         (self.result / RECORD).write_text(text, encoding="utf-8")
+        sync_files(self.result)
         self.progress(1.0, "done")
 
     def _number_blocks(self) -> tuple[list[Path], list[bool]]:

@@ -18,9 +18,9 @@ POOL_BATCHES = 50
 
 
 class _Piece(NamedTuple):
-    """Steps of the sentence at a place of the order: all, unless it is longer than a batch."""
+    """Steps of a sentence: all, unless it is longer than a batch."""
 
-    k: int
+    sentence: int
     start: int
     n_steps: int
 
@@ -97,11 +97,12 @@ class SentenceBatches(Iterator[Window]):
         pieces, most, end = [], self.n_rows * self.n_steps, start
         while end < start + self.n_rows * POOL_BATCHES:
             try:
-                n_steps = self.corpus.length(self.order[end]) + 1
+                i = self.order[end]
+                n_steps = self.corpus.length(i) + 1
             except IndexError:
                 break
             for first in range(0, n_steps, most):
-                pieces.append(_Piece(end, first, min(most, n_steps - first)))
+                pieces.append(_Piece(i, first, min(most, n_steps - first)))
             end += 1
         batches = length_sorted_batches([piece.n_steps for piece in pieces], most)
         shuffled = np.random.default_rng([self.seed, start]).permutation(len(batches))
@@ -114,8 +115,8 @@ class SentenceBatches(Iterator[Window]):
         inputs[0], inputs[1] = BEGIN_TYPE, END_TYPE
         targets = np.full(shape, NO_TARGET, dtype=np.int64)
         begins = np.zeros(shape, dtype=bool)
-        for row, (k, start, n) in enumerate(here):
-            stream = self.corpus.sentence(self.order[k])
+        for row, (i, start, n) in enumerate(here):
+            stream = self.corpus.sentence(i)
             for direction, types in enumerate((stream, stream[::-1])):
                 inputs[direction, :n, row] = types[start : start + n]
                 targets[direction, :n, row] = self.corpus.words[types[start + 1 : start + n + 1]]

@@ -4,6 +4,7 @@ Nothing is stored and nothing is drawn: an order is a formula of a seed, so that
 it stopped, and every process sees the same order, from one number: how far it has come.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from jaxtyping import Int
 
 N_ROUNDS = 10
 """So many that even orders of a handful of numbers are nearly all equally frequent."""
+BLOCK = 1024
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -40,6 +42,8 @@ class Shuffled:
         self.n, self.seed = n, seed
         self._half = np.uint64(max(1, ((n - 1).bit_length() + 1) // 2))
         self._key = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+        # Places are mostly asked for one after the other; together they cost far less.
+        self._block = lru_cache(4)(lambda b: self.many(np.arange(b * BLOCK, (b + 1) * BLOCK)))
 
     def __getitem__(self, k: int) -> int:
         """What stands at place `k`, the pass `k // n`.
@@ -47,7 +51,10 @@ class Shuffled:
         Raises:
             IndexError: If `k` is negative: there is no end to count from.
         """
-        return int(self.many(np.array([k]))[0])
+        if k < 0:
+            raise IndexError(f"place {k} is before the first")
+        start, at = divmod(k, BLOCK)
+        return int(self._block(start)[at])
 
     def many(self, places: Int[np.ndarray, " places"]) -> Int[np.ndarray, " places"]:
         """What stands at each of several places.

@@ -8,6 +8,7 @@ characters too.
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import overload
@@ -18,6 +19,8 @@ from elmo.pretrain.blocks import DTYPES
 
 N_SPECIALS = 2
 CHUNK_TYPES = 4096
+REMEMBERED = 50_000
+"""Types that a table does not look up again."""
 
 
 class TypeTable(Sequence[str]):
@@ -26,6 +29,7 @@ class TypeTable(Sequence[str]):
     def __init__(self, folder: Path) -> None:
         self._text = map_array(folder, "types")
         self._ends = map_array(folder, "ends")
+        self._read = lru_cache(REMEMBERED)(self._decoded)
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -41,7 +45,9 @@ class TypeTable(Sequence[str]):
             return [self[k] for k in range(*i.indices(len(self)))]
         if not -len(self) <= i < len(self):
             raise IndexError(f"type {i} of {len(self):,}")
-        i %= len(self)
+        return self._read(i % len(self))
+
+    def _decoded(self, i: int) -> str:
         start = int(self._ends[i - 1]) if i else 0
         return bytes(self._text[start : self._ends[i]]).decode()
 
