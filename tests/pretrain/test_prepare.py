@@ -568,3 +568,20 @@ def test_memory_does_not_grow_with_the_text(tmp_path):
         peaks.append(int(subprocess.check_output([sys.executable, *arguments])) / 1024)
     # MiB: 30 and 120 of text; what little there is to grow is a byte per sentence.
     assert peaks[1] < peaks[0] * 1.1 + 20
+
+
+def test_files_are_read_as_often_as_repeat_says(small, tmp_path):
+    parts = SENTENCES[:20], SENTENCES[20:30]
+    one, two = (write(tmp_path / f"{i}.txt", part) for i, part in enumerate(parts))
+    made = prepare(config(one, two, repeat=(("*.txt", 5), ("*/1.txt", 3))), tmp_path / "out").train
+    assert list(made.texts()) == [*parts[0] * 5, *parts[1] * 3]
+    again = prepare(config(one, two, repeat=(("*/1.txt", 2),)), tmp_path / "out").train
+    assert list(again.texts()) == [*parts[0], *parts[1] * 2]
+    for repeat, said in (
+        ((("*.gz", 2),), r"repeat names \*\.gz, but no file of train matches"),
+        ((("*.txt", 0),), r"repeat reads \*\.txt 0 times"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            prepare(config(one, repeat=repeat), tmp_path / "other")
+    with pytest.raises(ValueError, match="repeat or deduplicate"):
+        config(one, repeat=(("*.txt", 2),), deduplicate=True)

@@ -29,6 +29,8 @@ class CorpusConfig:
             next line without text.
         column: Of tables, where the text is: strings, or lists of tokens. If not given, the column
             `text`, or the only one of strings.
+        repeat: Pairs of a shell pattern and a number: files of `train` whose path it matches are
+            read so many times, so that a small part of a mixture is learned as well as the rest.
         deduplicate: Whether of equal sentences only the first is kept.
         errors: What to do with invalid UTF-8 and NUL characters: `strict` refuses them, naming
             file and line, `replace` reads U+FFFD in their place.
@@ -45,6 +47,7 @@ class CorpusConfig:
     language: str = WHITESPACE
     lines: str = SENTENCES
     column: str | None = None
+    repeat: tuple[tuple[str, int], ...] = ()
     deduplicate: bool = False
     errors: str = "strict"
 
@@ -65,6 +68,11 @@ class CorpusConfig:
             raise ValueError(
                 f"heldout_share is {self.heldout_share}, but heldout names files too: give one"
             )
+        for pattern, times in self.repeat:
+            if times < 1:
+                raise ValueError(f"repeat reads {pattern} {times} times: give at least 1")
+        if self.repeat and self.deduplicate:
+            raise ValueError("what is repeated would be left out again: repeat or deduplicate")
         if self.heldout_seed < 0:
             raise ValueError(f"heldout_seed is {self.heldout_seed}, but must be at least 0")
         for name, choices in (("lines", LINES), ("errors", ERRORS)):

@@ -35,7 +35,15 @@ from elmo.pretrain.blocks import number_block, read_array, sync_files, write_arr
 from elmo.pretrain.corpus import Corpus, Shard, compact_char_ids
 from elmo.pretrain.corpus_config import WRAPPED, CorpusConfig
 from elmo.pretrain.dedup import DUPLICATE, EXCLUDED, HELDOUT, TRAIN, choose_sides
-from elmo.pretrain.sources import Block, Source, find_sources, fingerprint, read_blocks, unchanged
+from elmo.pretrain.sources import (
+    Block,
+    Source,
+    find_sources,
+    fingerprint,
+    read_blocks,
+    repeated,
+    unchanged,
+)
 from elmo.pretrain.type_table import TypeTable, map_array, merge_tables, type_chunks
 from elmo.text import SPECIALS, Vocabulary
 
@@ -46,8 +54,8 @@ RECORD = "corpus.json"
 VOCABULARY = "vocabulary.txt"
 SHARD_TOKENS = 1 << 24
 MERGED_TOGETHER = 16
-PATHS = ("train", "heldout", "vocabulary")
-"""Settings that name files: these are compared by what is in them."""
+PATHS = ("train", "heldout", "vocabulary", "repeat")
+"""Settings that name files: these are compared by what is in them, and how often they are read."""
 
 Progress = Callable[[float, str], object]
 Each = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterator[Any]]
@@ -123,7 +131,7 @@ def prepare(
     folder = Path(folder)
     if n_processes < 1:
         raise ValueError(f"n_processes is {n_processes}, but at least 1 is wanted")
-    train = find_sources(config.train)
+    train = repeated(find_sources(config.train), config.repeat)
     heldout = find_sources(config.heldout, heldout=True)
     if both := {os.path.realpath(s.path) for s in train} & {
         os.path.realpath(s.path) for s in heldout

@@ -11,8 +11,9 @@ import lzma
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,6 +82,21 @@ def find_sources(patterns: Iterable[str], *, heldout: bool = False) -> list[Sour
             source = Source(file, KINDS[file.suffix], heldout)
             sources.setdefault(os.path.realpath(file), source)
     return list(sources.values())
+
+
+def repeated(sources: Sequence[Source], repeat: Iterable[tuple[str, int]]) -> list[Source]:
+    """Sources as often as they are to be read: the last pattern that matches a path counts.
+
+    Raises:
+        ValueError: If a pattern matches none of them.
+    """
+    times = {source: 1 for source in sources}
+    for pattern, n in repeat:
+        matched = [source for source in sources if fnmatchcase(str(source.path), pattern)]
+        if not matched:
+            raise ValueError(f"repeat names {pattern}, but no file of train matches it")
+        times |= dict.fromkeys(matched, n)
+    return [source for source in sources for _ in range(times[source])]
 
 
 def _files_of(folder: Path) -> list[Path]:
