@@ -22,7 +22,7 @@ demo: $(INSTALLED) ## the default model tells the senses of a word apart, in rea
 	$(BIN)/python examples/polysemy.py
 
 test: $(INSTALLED) ## the tests that take seconds
-	$(BIN)/python -m pytest -q $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -q -n 2 $(PYTEST_FLAGS)
 
 test-slow: $(INSTALLED) ## the tests that take minutes
 	$(BIN)/python -m pytest -q -m "slow and not gpu" $(PYTEST_FLAGS)

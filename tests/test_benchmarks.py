@@ -192,6 +192,58 @@ def test_captions_are_the_sentences_of_pairs_each_once(adaptation, tmp_path):
     assert text.measure.read_text() == "A dog .\nIt runs\n"
 
 
+def test_a_model_is_adapted_and_measured_before_and_after(
+    adaptation, tmp_path, monkeypatch, capsys
+):
+    softmax, bilm = Softmax(6, 6), BiLM(TINY)
+    softmax.reset_parameters()
+    bilm.reset_parameters()
+    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "It", "works", "."])
+    save_folder(Checkpoint(bilm, vocabulary, softmax), tmp_path / "model")
+    for name, text in (("train", "It O\nworks O\n\n" * 40), ("test", "It O\nis O\n\n")):
+        with gzip.open(tmp_path / f"{name}.txt.gz", "wt") as file:
+            file.write(text)
+    (tmp_path / "dev.txt").write_text("It O\nworks O\n\n")
+    (tmp_path / "test.txt").write_text("It O\nis O\n\n")
+    result = tmp_path / "result.json"
+    given = ["biomedical", tmp_path, "--out", tmp_path / "out", "--model", tmp_path / "model"]
+    more = ["--result", result, "--set", "training.n_rows=2", "--set", "training.n_steps=3"]
+    monkeypatch.setattr(sys, "argv", ["adaptation.py", *map(str, [*given, *more])])
+    for _ in range(2):  # the second time all is there
+        adaptation.main()
+        row = json.loads(result.read_text())["biomedical"]
+        before, after = (
+            row[when]["forward_lm"] * row[when]["backward_lm"] for when in ("before", "after")
+        )
+        assert after <= before
+    assert capsys.readouterr().out.count("biomedical: after:") == 2
+
+
+def test_shapes_and_optimisers_are_compared(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    shapes = importlib.import_module("shapes")
+    monkeypatch.setattr(shapes, "SHAPES", {"7/6": (7, 6)})
+    for name in ("train", "heldout"):
+        text = "".join(f"{name} has {i} words .\n" for i in range(30))
+        (tmp_path / f"{name}.txt").write_text(text)
+    (tmp_path / "r.toml").write_text(
+        f"output = 'x'\n[corpus]\ntrain = ['{tmp_path}/train.txt']\n"
+        f"heldout = ['{tmp_path}/heldout.txt']\nmin_count = 1\n"
+        "[model.char_cnn]\nchar_dim = 4\nfilters = [[1, 3]]\ndim = 6\n"
+        "[model.lstm]\nhidden_dim = 7\ndim = 6\n[training]\nn_rows = 2\nn_steps = 3\n"
+    )
+    given = [str(tmp_path / "r.toml"), str(tmp_path / "runs"), "--minutes", "0.01"]
+    monkeypatch.setattr(sys, "argv", ["shapes.py", *given, "--out", str(tmp_path / "out.json")])
+    shapes.main()
+    runs = json.loads((tmp_path / "out.json").read_text())["runs"]
+    assert list(runs) == ["7/6 AdamW", "7/6 Adagrad"]
+    for run in runs.values():
+        minutes, tokens, forward_lm, backward_lm = run["curve"][-1]
+        assert 0 < minutes < 1 and 0 < tokens <= run["tokens"] + 6
+        assert [forward_lm, backward_lm] == pytest.approx(run["heldout"], abs=0.01)
+    assert "7/6 AdamW: started" in capsys.readouterr().out
+
+
 def test_the_text_of_both_domains_is_there(adaptation, shared, tmp_path):
     for domain, source, n_sentences in (
         ("biomedical", "bioner/ncbi-disease", (6347, 938)),
