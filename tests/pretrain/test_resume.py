@@ -213,6 +213,25 @@ def test_a_disk_that_is_full_at_the_end_is_an_error_and_the_run_can_go_on(folder
     assert pretrain(recipe, resume=True).n_steps > n_steps
 
 
+def test_a_best_model_that_finds_no_room_is_written_when_there_is_some(folder, monkeypatch, caplog):
+    from elmo.pretrain import run
+
+    save_folder, tries = run.save_folder, []
+
+    def full(checkpoint, where):
+        tries.append(where)
+        if len(tries) < 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        save_folder(checkpoint, where)
+
+    monkeypatch.setattr(run, "save_folder", full)
+    settings = ["validation.every_tokens=200", "training.n_epochs=2"]
+    made = pretrain(read_recipe(folder / "toy.toml", settings))
+    assert caplog.text.count("could not write the best model so far: [Errno 28]") == 2
+    assert made.best_step > 0
+    weights(folder / "model")
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

@@ -290,7 +290,7 @@ class _Run:
             MOST_TOKENS_UNMEASURED, tokens_of_epochs(self.corpus, 1.0)
         )
         sums, n_tokens, last_seconds, saved = None, 0, self.budget.seconds, time.monotonic()
-        share = self._share()
+        (share,) = self.processes.from_first([self._share()])
         while share < 1 and not self.patience.exhausted:
             before = learner.n_tokens
             step = learner.step(share)
@@ -367,9 +367,22 @@ class _Run:
             measured = self._measure(self.recipe.validation.n_sentences)
             self.measured = measured
             self._write_measured(log, measured)
+            best_before = self.patience.best
             if self.patience.improved(measured.average):
-                self.best_step = self.learner.n_steps
-                self._save_model(self.output)
+                if self._keep_best():
+                    self.best_step = self.learner.n_steps
+                else:  # the next one that is better than what was kept will try again
+                    self.patience.best = best_before
+
+    def _keep_best(self) -> bool:
+        """Write the model; whether that went well, as all processes are told."""
+        written = True
+        try:
+            self._save_model(self.output)
+        except OSError as error:
+            logger.warning("could not write the best model so far: %s", error)
+            written = False
+        return bool(self.processes.from_first([float(written)])[0])
 
     def _measure(self, n_sentences: int | None) -> Perplexity:
         """Perplexity on the held-out text, or so many of its sentences; shared by processes."""
@@ -441,7 +454,7 @@ class _Run:
         if self.best_step != learner.n_steps:
             self._save_model(self.output / LAST_FOLDER)
             self._take_best()
-        self.model.eval()
+        self.model.requires_grad_(True)  # a phase may have ended in which some of it was frozen
         heldout = None if self.heldout is None else self._measure(None)
         if heldout is not None:
             self._write_measured(log, heldout)

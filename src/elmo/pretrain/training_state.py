@@ -24,6 +24,7 @@ MAY_CHANGE = (
     "output",
     "log.",
     "corpus.",
+    "prepared",
     "validation.patience",
     "training.n_epochs",
     "training.n_tokens",
