@@ -63,7 +63,9 @@ def curve(folder):
     ids=" ".join,
 )
 def test_two_processes_learn_as_one_with_twice_the_rows(folder, settings):
-    short = [*settings, "training.n_epochs=4", "validation.every_tokens=500"]
+    # Adam divides rounding errors by small gradients; a low rate keeps them from growing.
+    slowly = [] if "optimiser.name=adagrad" in settings else ["optimiser.learning_rate=3e-3"]
+    short = [*settings, *slowly, "training.n_epochs=4", "validation.every_tokens=500"]
     said = together(folder, *short, "training.n_rows=4", f"output={folder}/two")
     assert said.count("Trained") == 1  # one of them speaks
     pretrain(read_recipe(folder / "toy.toml", [*short, f"output={folder}/one"]))
