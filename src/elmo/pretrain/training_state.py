@@ -60,7 +60,10 @@ class TrainingState:
             name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()
         }
         try:
+            beside.touch()
+            mode = beside.stat().st_mode  # safetensors lets nobody else read it; the umask may
             save_file(tensors, beside, {ABOUT: json.dumps(self.about)})
+            beside.chmod(mode)
             _flush(beside)
             os.replace(beside, folder / STATE_FILE)
             _flush(folder)
