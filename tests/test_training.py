@@ -284,7 +284,11 @@ def test_what_is_done_in_a_pause_takes_no_time_of_the_budget(monkeypatch):
     budget = Budget(minutes=1.0, seconds=6.0)
     now[0] = 12.0
     with budget.paused():
+        now[0] = 500.0
+        with budget.paused():
+            assert budget.seconds == 18.0
         now[0] = 1000.0
+        assert budget.seconds == 18.0
     now[0] = 1006.0
     assert budget.seconds == 24.0
     assert budget.progress(0) == pytest.approx(0.4)

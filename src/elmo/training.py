@@ -222,21 +222,25 @@ class Budget:
         if n_tokens is None and minutes is None:
             raise ValueError("a budget needs tokens or minutes")
         check_positive(self, "n_tokens", "minutes")
-        self._before, self._since = seconds, time.monotonic()
+        self._before = seconds
+        self._since: float | None = time.monotonic()  # None in a pause
 
     @property
     def seconds(self) -> float:
         """Of training so far."""
-        return self._before + time.monotonic() - self._since
+        running = 0.0 if self._since is None else time.monotonic() - self._since
+        return self._before + running
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """What is done here takes no time of the budget."""
-        self._before = self.seconds
+        """What is done here takes no time of the budget; pauses may lie in one another."""
+        was_running = self._since is not None
+        self._before, self._since = self.seconds, None
         try:
             yield
         finally:
-            self._since = time.monotonic()
+            if was_running:
+                self._since = time.monotonic()
 
     def progress(self, n_tokens: int) -> float:
         """Share of the budget that is used after so many tokens, 1 at its end."""

@@ -3,6 +3,8 @@ import json
 import os
 import random
 import re
+import resource
+import signal
 
 import pytest
 import torch
@@ -472,3 +474,19 @@ def test_damaged_weights_are_refused_or_read_but_nothing_else(folder):
             n_refused += 1
             assert str(folder / "model.safetensors") in str(error) and "\n" not in str(error)
     assert n_refused > 30
+
+
+def test_a_disk_without_room_is_an_error_of_the_system_and_the_older_model_stays(tmp_path):
+    save_folder(Checkpoint(random_bilm()), tmp_path)
+    before = (tmp_path / "model.safetensors").read_bytes()
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, limit[1]))
+    try:
+        with pytest.raises(OSError, match=r"model\.safetensors.* could not be written"):
+            save_folder(Checkpoint(random_bilm()), tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert (tmp_path / "model.safetensors").read_bytes() == before
+    assert not list(tmp_path.glob("*.tmp"))

@@ -228,7 +228,10 @@ def _save_tensors(tensors: Mapping[str, Tensor], path: Path, dtype: torch.dtype)
                     f"{torch.finfo(dtype).max:g}: save it as float32"
                 )
             raise ValueError(f"{name} holds a NaN or an infinity: such a model is not saved")
-    save_file(stored, path)
+    try:
+        save_file(stored, path)
+    except SafetensorError as error:  # what the disk said is only in its text
+        raise OSError(f"{path.name} could not be written: {error}") from None
 
 
 def _load_tensors(module: nn.Module, path: Path) -> None:

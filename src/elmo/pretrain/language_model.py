@@ -101,7 +101,13 @@ class LanguageModel(nn.Module):
         n_predicted: float = window.n_predicted
         if not len(predicted):
             # Any prediction, counted as nothing: every weight still gets its gradient, of zero.
-            words, predicted, n_predicted = np.zeros_like(words), np.arange(len(words)), math.inf
+            # One that was drawn, where words are: all processes have its row.
+            any_word = 0 if negatives is None else int(negatives.words[0])
+            words, predicted, n_predicted = (
+                np.full_like(words, any_word),
+                np.arange(len(words)),
+                math.inf,
+            )
         if len(predicted) < len(words):
             hidden, words = hidden[torch.from_numpy(predicted).to(x.device)], words[predicted]
         targets = torch.from_numpy(words).to(x.device)

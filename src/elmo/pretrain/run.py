@@ -449,7 +449,12 @@ class _Run:
 
     def _finish(self, log: MetricLog | None) -> Pretrained:
         """Save the end of the run, measure its best model on all held-out text, say what it did."""
+        with self.budget.paused():
+            return self._ended(log)
+
+    def _ended(self, log: MetricLog | None) -> Pretrained:
         learner = self.learner
+        stopped = "patience" if self.patience.exhausted and self._share() < 1 else "budget"
         self._save()
         if self.best_step != learner.n_steps:
             self._save_model(self.output / LAST_FOLDER)
@@ -468,7 +473,7 @@ class _Run:
             self.best_step,
             learner.n_tokens,
             self.budget.seconds,
-            "patience" if self.patience.exhausted and self._share() < 1 else "budget",
+            stopped,
             self.processes.first,
         )
         if self.processes.first:

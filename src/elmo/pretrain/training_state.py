@@ -87,7 +87,7 @@ def read_state(folder: Path) -> TrainingState | None:
             about = json.loads((file.metadata() or {})[ABOUT])
             return TrainingState({name: file.get_tensor(name) for name in file.keys()}, about)  # noqa: SIM118
     except (SafetensorError, KeyError, ValueError) as error:
-        raise ValueError(f"{path} is damaged ({error}): delete it to begin the run again") from None
+        raise ValueError(f"{path} is damaged ({error}): begin again in another output") from None
 
 
 def check_continues(
