@@ -188,10 +188,17 @@ def draw_negatives(
             return Negatives(torch.from_numpy(order[drawn]), n_tries, torch.from_numpy(ranks))
 
 
+def log_uniform(ranks: Int[Tensor, " words"], n_words: int) -> Float[Tensor, " words"]:
+    """p(k) = log((k + 2) / (k + 1)) / log(n_words + 1), in float64: nearly Zipf's law.
+
+    It stands for how frequent the word of a rank is, where words were not counted.
+    """
+    return torch.log1p(1 / (ranks.double() + 1)) / np.log(n_words + 1)
+
+
 def log_expected_count(
     ranks: Int[Tensor, " words"], n_words: int, n_tries: int
 ) -> Float[Tensor, " words"]:
     """Log of the probability that a word is among the distinct words of `n_tries` draws."""
-    rank = ranks.double()
-    p = torch.log1p(1 / (rank + 1)) / np.log(n_words + 1)
+    p = log_uniform(ranks, n_words)
     return torch.log(-torch.expm1(n_tries * torch.log1p(-p))).float()

@@ -15,13 +15,13 @@ distribution that negatives of the sampled softmax are drawn from. Boundaries ar
 before it is normalised. Decision 0008 has the evidence.
 """
 
-import math
 from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from elmo.model.softmax import log_uniform
 from elmo.model.softmax_adaptive import AnySoftmax
 
 DIRECTIONS = ("both", "forward", "backward")
@@ -36,8 +36,7 @@ def chunk_tokens(n_words: int) -> int:
 
 def log_frequencies(n_words: int) -> Float[Tensor, " words"]:
     """Log of how frequent each word is, as its rank tells: log-uniform, Zipf's law nearly."""
-    rank = torch.arange(n_words, dtype=torch.float64)
-    return torch.log(torch.log1p(1 / (rank + 1)) / math.log(n_words + 1)).float()
+    return torch.log(log_uniform(torch.arange(n_words), n_words)).float()
 
 
 def combined(

@@ -112,7 +112,7 @@ class Corpus:
 
     def with_vocabulary(self, vocabulary: Vocabulary) -> "Corpus":
         """The same text, of which other words are predicted."""
-        words = np.fromiter(map(vocabulary.id, self.types), dtype=np.int32, count=len(self.types))
+        words = word_ids(vocabulary, self.types)
         return dataclasses.replace(self, vocabulary=vocabulary, words=words)
 
     def _tokens(self, i: int) -> np.ndarray:
@@ -200,8 +200,13 @@ def build_corpus(
         types,
         compact_char_ids(types, max_chars),
         vocabulary,
-        np.fromiter(map(vocabulary.id, types), dtype=np.int32, count=len(types)),
+        word_ids(vocabulary, types),
     )
+
+
+def word_ids(vocabulary: Vocabulary, types: Sequence[str]) -> Int[np.ndarray, " types"]:
+    """Word id of each type."""
+    return np.fromiter(map(vocabulary.id, types), dtype=np.int32, count=len(types))
 
 
 def compact_char_ids(

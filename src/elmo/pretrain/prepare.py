@@ -32,7 +32,7 @@ from filelock import FileLock, Timeout
 from elmo.config import MAX_CHARS, config_to_dict, read_json
 from elmo.pretrain import sources as reading
 from elmo.pretrain.blocks import number_block, read_array, sync_files, write_array
-from elmo.pretrain.corpus import Corpus, Shard, compact_char_ids
+from elmo.pretrain.corpus import Corpus, Shard, compact_char_ids, word_ids
 from elmo.pretrain.corpus_config import WRAPPED, CorpusConfig
 from elmo.pretrain.dedup import DUPLICATE, EXCLUDED, HELDOUT, TRAIN, choose_sides
 from elmo.pretrain.sources import (
@@ -474,7 +474,7 @@ class _Preparation:
         ):
             for chunk in type_chunks(root):
                 types = [each.decode() for each in chunk]
-                words = np.fromiter(map(vocabulary.id, types), dtype="<i4", count=len(types))
+                words = word_ids(vocabulary, types)
                 words.tofile(words_file)
                 compact_char_ids(types, self.max_chars).astype("<u2").tofile(chars_file)
                 done += len(types)

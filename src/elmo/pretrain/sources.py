@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -251,7 +252,7 @@ def _blocks_of_table(source: Source, column: str | None) -> Iterator[Block]:
                 first_batch = next(table, None)
                 if first_batch is None:
                     return
-                table = _and_then(first_batch, table)
+                table = chain([first_batch], table)
                 schema = first_batch.schema
             else:
                 schema = table.schema
@@ -268,11 +269,6 @@ def _blocks_of_table(source: Source, column: str | None) -> Iterator[Block]:
     except pa.ArrowException as error:
         said = " ".join(str(error).split())
         raise ValueError(f"{path}: damaged or not of the kind its name says ({said})") from None
-
-
-def _and_then(first: Any, others: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from others
 
 
 def _text_column(schema: Any, column: str | None, path: Path) -> str:
