@@ -24,7 +24,7 @@ from circumstances import circumstances, write_result
 from elmo.config import config_to_dict
 from elmo.pretrain.recipe import adaptation_recipe
 from elmo.pretrain.run import pretrain
-from elmo.pretrain.training_state import STATE_FILE
+from elmo.training_state import STATE_FILE
 from elmo.text import read_lines
 
 

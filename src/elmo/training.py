@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from elmo.config import check_positive
 
-OPTIMISERS = ("adagrad", "adamw")
+OPTIMISERS = ("adagrad", "adamw", "adam", "adadelta", "sgd")
 SCHEDULES = ("constant", "linear", "cosine", "trapezoid")
 
 
@@ -25,16 +25,18 @@ class OptimiserConfig:
     """How weights are changed.
 
     Args:
-        name: `adagrad` as the original has it (accumulators start at 1), or `adamw` (decoupled
-            weight decay; parameters with sparse gradients are updated lazily, without decay).
+        name: `adagrad` as the original has it (accumulators start at 1); `adamw` (decoupled
+            weight decay; parameters with sparse gradients are updated lazily, without decay); or,
+            where no gradient is sparse, `adam`, `adadelta` (ρ 0.95) or `sgd`, as the task models
+            of the paper have them, with weight decay as an L2 penalty.
         learning_rate: At its highest. The original trains with Adagrad at 0.2.
         warmup: Share of the budget in which the rate rises from zero.
         schedule: `constant`; or a fall to zero over the rest of the budget by a line or a cosine;
             or `trapezoid`: constant, then a fall by a line over the last `decay` of the budget, so
             that until then a run can be given more time without changing what it has done.
         decay: Share of the budget in which the rate of a `trapezoid` falls.
-        betas: Of `adamw`.
-        weight_decay: Of `adamw`, for dense matrices.
+        betas: Of `adamw` and `adam`.
+        weight_decay: For dense matrices; not of `adagrad`.
         clip_norm: Gradients of all parameters together are scaled down to this norm.
     """
 
@@ -73,12 +75,16 @@ class Optimiser:
         config: What to do.
         dense: Parameters with ordinary gradients.
         sparse: Parameters whose gradients are sparse tensors.
+
+    Attributes:
+        scale: What the rate is multiplied by: for those who lower it when nothing gets better.
     """
 
     def __init__(
         self, config: OptimiserConfig, dense: Iterable[nn.Parameter], sparse: Iterable[nn.Parameter]
     ) -> None:
         self.config = config
+        self.scale = 1.0
         self.dense, self.sparse = list(dense), list(sparse)
         self._order = [*self.dense, *self.sparse]
         rate = config.learning_rate
@@ -89,17 +95,19 @@ class Optimiser:
                 torch.optim.Adagrad(parameters, lr=rate, initial_accumulator_value=1.0)
             )
             return
-        decay = [p for p in self.dense if p.ndim > 1]
+        matrices = [p for p in self.dense if p.ndim > 1]
         rest = [p for p in self.dense if p.ndim <= 1]
         groups: list[dict[str, Any]] = [
-            {"params": decay, "weight_decay": config.weight_decay},
-            {"params": rest, "weight_decay": 0.0},
+            {"params": parameters, "weight_decay": decay}
+            for parameters, decay in ((matrices, config.weight_decay), (rest, 0.0))
+            if parameters
         ]
-        self._parts.append(
-            torch.optim.AdamW(
-                [g for g in groups if g["params"]], lr=rate, betas=config.betas, fused=True
+        if self.sparse and config.name != "adamw":
+            raise ValueError(
+                f"{config.name} cannot take sparse gradients: give adamw or adagrad, or train with "
+                "a full softmax"
             )
-        )
+        self._parts.append(_optimiser_of(config, groups))
         if self.sparse:
             self._parts.append(torch.optim.SparseAdam(self.sparse, lr=rate, betas=config.betas))
 
@@ -107,7 +115,7 @@ class Optimiser:
         """The learning rate when `progress`, from 0 to 1, of the budget is used."""
         config = self.config
         if progress < config.warmup:
-            return config.learning_rate * progress / config.warmup
+            return config.learning_rate * self.scale * progress / config.warmup
         left = 1 - min(1.0, (progress - config.warmup) / (1 - config.warmup))
         factor = {
             "constant": 1.0,
@@ -115,7 +123,7 @@ class Optimiser:
             "cosine": 0.5 - 0.5 * math.cos(math.pi * left),
             "trapezoid": min(1.0, left * (1 - config.warmup) / config.decay),
         }[config.schedule]
-        return config.learning_rate * factor
+        return config.learning_rate * factor * self.scale
 
     def step(self, progress: float) -> float:
         """Clip all gradients by their common norm, change the weights, forget the gradients.
@@ -166,7 +174,7 @@ class Optimiser:
         self, part: torch.optim.Optimizer, name: str, value: Tensor, parameter: nn.Parameter
     ) -> Tensor | int:
         if name.endswith(".step"):
-            fused = isinstance(part, torch.optim.AdamW)
+            fused = isinstance(part, torch.optim.Adam)  # and AdamW, which is one
             if isinstance(part, torch.optim.SparseAdam):
                 return int(value)
             return value.clone().to(parameter.device if fused else "cpu")
@@ -176,6 +184,17 @@ class Optimiser:
                 f"{tuple(parameter.shape)}: it is of another model"
             )
         return value.clone().to(parameter.device)
+
+
+def _optimiser_of(config: OptimiserConfig, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+    rate = config.learning_rate
+    if config.name == "adamw":
+        return torch.optim.AdamW(groups, lr=rate, betas=config.betas, fused=True)
+    if config.name == "adam":
+        return torch.optim.Adam(groups, lr=rate, betas=config.betas, fused=True)
+    if config.name == "adadelta":
+        return torch.optim.Adadelta(groups, lr=rate, rho=0.95)
+    return torch.optim.SGD(groups, lr=rate)
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float:

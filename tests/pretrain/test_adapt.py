@@ -15,7 +15,7 @@ from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.perplexity import perplexity
 from elmo.pretrain.recipe import adaptation_recipe, read_recipe
 from elmo.pretrain.run import pretrain
-from elmo.pretrain.training_state import read_state
+from elmo.training_state import read_state
 
 DOMAIN = ["the gene codes a protein .", "a protein binds the gene .", "one gene mutates often ."]
 SHORT = [

@@ -13,7 +13,7 @@ import pytest
 import torch
 from tests.pretrain.toy import log_lines, weights, write_toy
 
-from elmo.pretrain import training_state
+from elmo import training_state
 from elmo.pretrain.recipe import read_recipe
 from elmo.pretrain.run import pretrain
 

@@ -26,7 +26,7 @@ from elmo.pretrain.processes import Processes
 from elmo.pretrain.recipe import PretrainRecipe
 from elmo.pretrain.sentence_batches import SentenceBatches
 from elmo.pretrain.shuffle import Shuffled
-from elmo.pretrain.training_state import TrainingState
+from elmo.training_state import TrainingState
 from elmo.pretrain.windows import NO_TARGET, Position, Window, Windows
 from elmo.training import Optimiser
 

@@ -1,7 +1,6 @@
 """What defines a pre-training run, read from TOML."""
 
 import dataclasses
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 from elmo.config import AdaptiveSoftmaxConfig, BiLMConfig, check_positive, config_from_dict
 from elmo.pretrain.adaptation import SOFTMAX_SHARE, VOCABULARIES
 from elmo.pretrain.corpus_config import CorpusConfig
+from elmo.recipe_file import overridden, read_values
 from elmo.training import OptimiserConfig
 
 DTYPES = ("float32", "bfloat16")
@@ -201,14 +201,7 @@ def read_recipe(path: str | Path, overrides: Iterable[str] = ()) -> PretrainReci
         ValueError: If it is no TOML, or a setting is unknown (the nearest is suggested), missing
             or wrong.
     """
-    path = Path(path)
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not TOML: {error}") from None
-    return _recipe(values, overrides, str(path))
+    return _recipe(read_values(path, overrides), str(path))
 
 
 def adaptation_recipe(
@@ -248,12 +241,10 @@ def adaptation_recipe(
         "validation": {"patience": 3},
         "log": {"every_steps": 20, "tensorboard": False},
     }
-    return _recipe(values, overrides, "adaptation")
+    return _recipe(overridden(values, overrides), "adaptation")
 
 
-def _recipe(values: dict[str, Any], overrides: Iterable[str], where: str) -> PretrainRecipe:
-    for override in overrides:
-        _override(values, override)
+def _recipe(values: dict[str, Any], where: str) -> PretrainRecipe:
     recipe = config_from_dict(PretrainRecipe, values, where)
     if recipe.task != "pretrain":
         raise ValueError(f'{where}: task is "{recipe.task}", but "pretrain" was expected')
@@ -263,22 +254,3 @@ def _recipe(values: dict[str, Any], overrides: Iterable[str], where: str) -> Pre
 def with_output(recipe: PretrainRecipe, output: str | Path) -> PretrainRecipe:
     """The same recipe, writing elsewhere."""
     return dataclasses.replace(recipe, output=str(output))
-
-
-def _override(values: dict[str, Any], override: str) -> None:
-    key, equals, text = override.partition("=")
-    if not equals or not key.strip():
-        raise ValueError(f'"{override}" is no override: expected key=value, as training.n_rows=64')
-    try:
-        read = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
-        read = {"value": text.strip()}
-    if len(read) > 1:
-        raise ValueError(f"{override!r} holds more than one setting: give each one by itself")
-    *tables, name = key.strip().split(".")
-    table = values
-    for part in tables:
-        table = table.setdefault(part, {})
-        if not isinstance(table, dict):
-            raise ValueError(f'"{override}": {part} is a setting, not a table of settings')
-    table[name] = read["value"]
