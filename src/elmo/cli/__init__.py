@@ -11,12 +11,15 @@ from elmo.cli import (
     compare,
     convert,
     embed,
+    evaluate,
     info,
     perplexity,
+    predict,
     prepare,
     pretrain,
     score,
     substitutes,
+    train,
 )
 from elmo.cli.console import report_errors
 
@@ -38,6 +41,9 @@ app.command("adapt")(adapt.adapt)
 app.command("perplexity")(perplexity.perplexity)
 app.command("score")(score.score)
 app.command("substitutes")(substitutes.substitutes)
+app.command("train")(train.train)
+app.command("evaluate")(evaluate.evaluate)
+app.command("predict")(predict.predict)
 
 
 @app.callback()

@@ -26,9 +26,9 @@ from elmo.pretrain.processes import Processes
 from elmo.pretrain.recipe import PretrainRecipe
 from elmo.pretrain.sentence_batches import SentenceBatches
 from elmo.pretrain.shuffle import Shuffled
-from elmo.training_state import TrainingState
 from elmo.pretrain.windows import NO_TARGET, Position, Window, Windows
 from elmo.training import Optimiser
+from elmo.training_state import TrainingState
 
 
 class Step(NamedTuple):

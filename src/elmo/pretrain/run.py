@@ -35,9 +35,9 @@ from elmo.pretrain.prepare import Progress as CorpusProgress
 from elmo.pretrain.prepare import open_prepared, prepare
 from elmo.pretrain.processes import Processes, joined
 from elmo.pretrain.recipe import PretrainRecipe, StartConfig
-from elmo.training_state import STATE_FILE, TrainingState, check_continues, read_state
 from elmo.text import Vocabulary
 from elmo.training import Budget, MetricLog, Patience
+from elmo.training_state import STATE_FILE, TrainingState, check_continues, read_state
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,45 @@
+"""`elmo evaluate`: the official scores of a task model on labelled data."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from elmo.cli.console import console, counting
+from elmo.cli.options import Device, existing
+
+
+def evaluate(
+    model: Annotated[Path, Argument(help="Folder of a task model, or of a recipe's runs.")],
+    data: Annotated[list[Path], Argument(help="Labelled data in a format of the task.")],
+    output: Annotated[
+        Path | None, Option(help="Write predictions here, as the official scorer reads them.")
+    ] = None,
+    encoder: Annotated[
+        str | None, Option(help="Where the encoder lies now, if it was moved since training.")
+    ] = None,
+    as_json: Annotated[bool, Option("--json", help="Print the scores as JSON.")] = False,
+    device: Device = "auto",
+) -> None:
+    """Measure MODEL on DATA.
+
+    For example: elmo evaluate runs/ner test.txt --output predictions.txt
+    """
+    from elmo.tasks.trained import Trained
+
+    trained = Trained.load(model, encoder=encoder, device=device)
+    task, settings = trained.task, trained.recipe.model
+    examples = [each for path in data for each in task.read(existing(path), settings)]
+    task.check(examples, trained.labels)
+    with counting("Answering", len(examples)) as advance:
+        answers = trained.predict(examples, progress=advance)
+    if output is not None:
+        task.write(output, examples, answers)
+    scores = task.score(examples, answers)
+    if as_json:
+        console.print(json.dumps(scores))
+        return
+    width = max(map(len, scores))
+    for name, value in scores.items():
+        console.print(f"{name:<{width}}  {value:6.2f}")

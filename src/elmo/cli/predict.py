@@ -1,0 +1,45 @@
+"""`elmo predict`: a task model's answers for text or for a file in the task's format."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from elmo.cli.console import console, counting
+from elmo.cli.options import Device, existing
+
+
+def predict(
+    model: Annotated[Path, Argument(help="Folder of a task model, or of a recipe's runs.")],
+    input: Annotated[Path, Argument(help="A file in a format of the task, or text with --text.")],
+    output: Annotated[Path, Argument(help="Where to write, in the task's standard format.")],
+    text: Annotated[
+        bool, Option("--text", help="INPUT is plain text, a sentence or document per line.")
+    ] = False,
+    tokenized: Annotated[
+        bool, Option("--tokenized", help="The text's tokens stand between spaces already.")
+    ] = False,
+    language: Annotated[str, Option(help="Whose rules split text into tokens.")] = "en",
+    encoder: Annotated[
+        str | None, Option(help="Where the encoder lies now, if it was moved since training.")
+    ] = None,
+    device: Device = "auto",
+) -> None:
+    """Answer for each example of INPUT, and write that to OUTPUT.
+
+    For example: elmo predict runs/ner letter.txt entities.txt --text
+    """
+    from elmo.tasks.trained import Trained
+    from elmo.text import WHITESPACE, Tokenizer
+
+    trained = Trained.load(model, encoder=encoder, device=device)
+    task = trained.task
+    if text or tokenized:
+        tokenizer = Tokenizer(WHITESPACE if tokenized else language)
+        examples = task.read_text(existing(input), tokenizer)
+    else:
+        examples = task.read(existing(input), trained.recipe.model, labelled=False)
+    with counting("Answering", len(examples)) as advance:
+        answers = trained.predict(examples, progress=advance)
+    task.write(output, examples, answers)
+    console.print(f"Wrote answers for {len(examples):,} examples to {output}")

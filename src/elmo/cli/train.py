@@ -1,0 +1,85 @@
+"""`elmo train`: a task model by a recipe, with honest scores over seeds."""
+
+import logging
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from elmo.cli.console import console, messages, share_done
+
+if TYPE_CHECKING:
+    from elmo.tasks.fit import Progress
+    from elmo.tasks.run import TaskResults
+
+
+def train(
+    recipe: Annotated[Path, Argument(help="A TOML file, as recipes/ner/wikigold-cpu.toml.")],
+    set: Annotated[
+        list[str] | None,
+        Option("--set", help="key=value in place of the recipe's, as encoder=none."),
+    ] = None,
+    output: Annotated[Path | None, Option(help="Folder in place of the recipe's.")] = None,
+    resume: Annotated[
+        bool, Option("--resume", help="Go on with the runs in the folder, if there are some.")
+    ] = False,
+) -> None:
+    """Train a model per seed as RECIPE says, and report its scores.
+
+    For example: elmo train recipes/ner/wikigold-cpu.toml --set encoder=none
+
+    On several GPUs, or in several processes: torchrun --nproc-per-node 2 -m elmo train …
+    """
+    from elmo.tasks.recipe import read_task_recipe
+
+    overrides = list(set or ())
+    if output is not None:
+        overrides.append(f"output={output}")
+    settings = read_task_recipe(recipe, overrides)
+
+    from elmo.tasks.run import train_task
+
+    if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks
+        logging.getLogger("elmo").setLevel(logging.INFO)
+    with share_done("Done") as show:
+
+        def report(now: "Progress") -> None:
+            best = "" if now.best is None else f"  best on dev {now.best:.2f}"
+            left = timedelta(seconds=round(now.seconds_left))
+            show(
+                now.share,
+                f"seed {now.seed}  step {now.step:,}  {now.examples_per_second:,.0f} examples/s  "
+                f"loss {now.loss:.3f}{best}  {left} left at most",
+            )
+
+        results = train_task(settings, resume=resume, report=report, progress=show)
+    if results.first_process:
+        _tell(results, settings.output)
+
+
+def _tell(results: "TaskResults", output: str) -> None:
+    from elmo.tasks.run import mean_and_deviation
+
+    for seed, run in results.fitted.items():
+        why = {"budget": "to the end of its budget", "patience": "until dev got no better"}
+        console.print(
+            f"Seed {seed}: {run.n_steps:,} steps in {timedelta(seconds=round(run.seconds))}, "
+            f"{why[run.stopped]}; the best was step {run.best_step:,}."
+        )
+    for name, scores in (("dev", results.dev), ("test", results.test)):
+        if scores:
+            values = [of_seed[results.metric] for of_seed in scores.values()]
+            mean, deviation = mean_and_deviation(values)
+            each = ", ".join(f"{value:.2f}" for value in values)
+            console.print(
+                f"{name}: {results.metric} {mean:.2f} ± {deviation:.2f} (mean and standard "
+                f"deviation of {len(values)} seeds: {each})"
+            )
+    n = next(iter(results.fitted.values())).n_parameters
+    console.print(
+        f"{n:,} parameters learned; {results.seconds_encoding:.0f} s for the encoder; "
+        f"{results.peak_memory / 1e9:.1f} GB of memory at most"
+    )
+    messages.print(f"The models are in {output}.")

@@ -1,0 +1,1 @@
+"""Task models with and without ELMo: a folder is a task, a file beside is shared by several."""

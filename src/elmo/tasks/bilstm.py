@@ -1,0 +1,92 @@
+"""Layers of a biLSTM over sentences of any lengths.
+
+Axes: batch, tokens, dim.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+
+class BiLstm(nn.Module):
+    """Read each sentence in both directions; padding is not read, and gets zeros.
+
+    Args:
+        dim: Size of an input.
+        hidden_dim: Size of the output of one direction.
+        n_layers: Layers, each reading both directions of the one below.
+        dropout: Of each layer's input but the first's, the same for all tokens of a sentence.
+
+    Attributes:
+        output_dim: Size of an output: both directions.
+
+    Source:
+        Variational dropout: Gal and Ghahramani (2016). Forget gates start at a bias of 1:
+        Jozefowicz et al. (2015).
+    """
+
+    def __init__(
+        self, dim: int, hidden_dim: int, *, n_layers: int = 1, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.dropout = SentenceDropout(dropout)
+        self.layers = nn.ModuleList(
+            nn.LSTM(
+                dim if k == 0 else 2 * hidden_dim, hidden_dim, bidirectional=True, batch_first=True
+            )
+            for k in range(n_layers)
+        )
+        self.output_dim = 2 * hidden_dim
+        for layer in self.layers:
+            _initialise(layer)
+
+    def forward(
+        self, vectors: Float[Tensor, "batch tokens dim"], mask: Bool[Tensor, "batch tokens"]
+    ) -> Float[Tensor, "batch tokens output_dim"]:
+        """Outputs of the last layer.
+
+        Args:
+            vectors: Inputs.
+            mask: True where a token is; every sentence has one, and they come first.
+        """
+        n_tokens, lengths = mask.shape[1], mask.sum(dim=1).cpu()
+        for k, layer in enumerate(self.layers):
+            if k:
+                vectors = self.dropout(vectors)
+            packed = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
+            vectors, _ = pad_packed_sequence(
+                layer(packed)[0], batch_first=True, total_length=n_tokens
+            )
+        return vectors
+
+
+class SentenceDropout(nn.Module):
+    """Zero numbers of vectors in training mode: the same places for all tokens of a sentence."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(
+        self, vectors: Float[Tensor, "batch tokens dim"]
+    ) -> Float[Tensor, "batch tokens dim"]:
+        """The vectors, scaled so that their mean stays."""
+        if not self.training or not self.p:
+            return vectors
+        kept = torch.rand(len(vectors), 1, vectors.shape[-1], device=vectors.device) >= self.p
+        return vectors * kept / (1 - self.p)
+
+
+def _initialise(layer: nn.Module) -> None:
+    for name, parameter in layer.named_parameters():
+        if "weight_ih" in name:
+            nn.init.xavier_uniform_(parameter)
+        elif "weight_hh" in name:
+            for gate in parameter.data.chunk(4):
+                nn.init.orthogonal_(gate)
+        else:
+            nn.init.zeros_(parameter)
+            if "bias_ih" in name:
+                n = len(parameter) // 4
+                parameter.data[n : 2 * n] = 1.0

@@ -1,0 +1,341 @@
+"""One run of training: a task model learns until dev gets no better.
+
+A step depends on the weights, what the optimiser remembers, the seed and its own number alone, so
+that a run that goes on from a saved step makes the same steps as one that never stopped.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from accelerate.utils import DistributedDataParallelKwargs, gather_object
+from torch import Tensor
+
+from elmo.config import config_to_dict
+from elmo.model.device import named_device
+from elmo.tasks.batches import share_of, shuffled_batches
+from elmo.tasks.trained import Trained
+from elmo.training import Budget, MetricLog, Optimiser, Patience
+from elmo.training_state import STATE_FILE, TrainingState, read_state
+
+logger = logging.getLogger(__name__)
+
+SAVE_SECONDS = 600.0
+"""Between two saves of a long epoch."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands, for whoever draws it.
+
+    Attributes:
+        seed: Of the run.
+        share: Of the budget that is used, 0 to 1; patience may end it earlier.
+        step: Steps made.
+        examples_per_second: Since the last report.
+        seconds_left: At the speed so far, if nothing stops it earlier.
+        loss: The mean since the last report.
+        best: The best on dev so far, by the task's metric; None before the first measurement.
+    """
+
+    seed: int
+    share: float
+    step: int
+    examples_per_second: float
+    seconds_left: float
+    loss: float
+    best: float | None
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a run came to.
+
+    Attributes:
+        scores: On dev, of the best model, which is the one in the folder.
+        n_steps: Steps made.
+        best_step: The step that made the best model.
+        seconds: Of training, without measuring and saving.
+        n_parameters: That learned.
+        stopped: `budget`, or `patience` when dev got no better.
+    """
+
+    scores: Mapping[str, float]
+    n_steps: int
+    best_step: int
+    seconds: float
+    n_parameters: int
+    stopped: str
+
+
+class Fit:
+    """A run under way.
+
+    Args:
+        trained: The model, with new weights.
+        train: Examples to learn from.
+        dev: Examples to measure on.
+        seed: Of order and dropout.
+        folder: Of the best model, the metric log and the state to go on from.
+        accelerator: Device and processes.
+        report: Called now and then.
+    """
+
+    def __init__(
+        self,
+        trained: Trained,
+        train: Sequence[Any],
+        dev: Sequence[Any],
+        *,
+        seed: int,
+        folder: Path,
+        accelerator: Accelerator,
+        report: Callable[[Progress], object] | None = None,
+    ) -> None:
+        self.trained, self.train, self.dev, self.seed = trained, train, dev, seed
+        self.folder, self.accelerator, self.report = folder, accelerator, report
+        self.recipe, self.task = trained.recipe, trained.task
+        self.settings, self.metric = self.recipe.training, self.task.metric(trained.labels)
+        trained.model.to(accelerator.device).train()
+        self.parameters = [p for p in trained.model.parameters() if p.requires_grad]
+        self.optimiser = Optimiser(self.recipe.optimiser, self.parameters, ())
+        # Not all of a model need be used by every batch.
+        self.model = accelerator.prepare_model(trained.model)
+        self.lengths = [sum(map(len, self.task.texts(example))) for example in train]
+        self.n_steps = self.best_step = 0
+        self.epoch, self.position = 0, 0
+        self.patience = Patience(self.settings.patience)
+        self.scores: dict[str, float] = {}
+        self.waited = 0
+        seconds = self._restore()
+        n_batches = len(self._batches(0))
+        self.budget = Budget(
+            n_batches * self.settings.n_epochs, self.settings.minutes, seconds=seconds
+        )
+
+    def go(self) -> Fitted:
+        """Train to the end."""
+        if self.accelerator.is_main_process:
+            with MetricLog(
+                self.folder, after=self.n_steps, tensorboard=self.recipe.tensorboard
+            ) as log:
+                self._train(log)
+        else:
+            self._train(None)
+        self.accelerator.wait_for_everyone()
+        return Fitted(
+            self.scores,
+            self.n_steps,
+            self.best_step,
+            self.budget.seconds,
+            sum(p.numel() for p in self.parameters),
+            "patience" if self.patience.exhausted else "budget",
+        )
+
+    def _train(self, log: MetricLog | None) -> None:
+        every, last = self.settings.every_steps, time.monotonic()
+        saved, losses, n_examples = last, [], 0
+        while not self._over():
+            batches = self._batches(self.epoch)
+            while self.position < len(batches):
+                batch = batches[self.position]
+                losses.append(self._step(batch))
+                n_examples += len(batch)
+                self.position += 1
+                ended = self.position == len(batches)
+                due = self.n_steps % every == 0 if every else ended
+                if due or time.monotonic() - last > 1:
+                    speed = n_examples / max(time.monotonic() - last, 1e-9)
+                    self._tell(log if due else None, float(np.mean(losses)), speed)
+                    losses, n_examples = [], 0
+                if due:
+                    self._measure(log)
+                elif time.monotonic() - saved > SAVE_SECONDS:
+                    with self.budget.paused():
+                        self._save()
+                if due or time.monotonic() - saved > SAVE_SECONDS:
+                    saved = time.monotonic()
+                if not losses:
+                    last = time.monotonic()
+                if due and self._over():
+                    return
+            self.epoch, self.position = self.epoch + 1, 0
+
+    def _over(self) -> bool:
+        over = self.budget.progress(self.n_steps) >= 1 or self.patience.exhausted
+        # Clocks differ between processes: the first one's counts for all.
+        flag = torch.tensor([float(over)], device=self.accelerator.device)
+        if self.accelerator.num_processes > 1:
+            torch.distributed.broadcast(flag, 0)
+        return bool(flag.item())
+
+    def _batches(self, epoch: int) -> list[list[int]]:
+        batches = shuffled_batches(
+            self.lengths,
+            batch_size=self.settings.batch_size,
+            batch_tokens=self.settings.batch_tokens,
+            seed=self.seed,
+            epoch=epoch,
+        )
+        return share_of(batches, self.accelerator.process_index, self.accelerator.num_processes)
+
+    def _step(self, batch: Sequence[int]) -> float:
+        """Learn from a batch; its loss."""
+        rank = self.accelerator.process_index
+        noise = np.random.SeedSequence([self.seed, self.n_steps, rank])
+        torch.manual_seed(int(noise.generate_state(1, np.uint64)[0] >> 1))
+        trained = self.trained
+        examples = [self.train[i] for i in batch]
+        read = self.task.batch(examples, trained.features, trained.labels)
+        loss = self.model(read.to(self.accelerator.device))
+        self.accelerator.backward(loss)
+        norm = self.optimiser.step(self.budget.progress(self.n_steps))
+        self.n_steps += 1
+        if not math.isfinite(norm):
+            raise ValueError(
+                f"step {self.n_steps}: the gradient is not finite; begin again in another output "
+                "with a lower learning rate"
+            )
+        return float(loss)
+
+    def _tell(self, log: MetricLog | None, loss: float, speed: float) -> None:
+        share = self.budget.progress(self.n_steps)
+        if log is not None:
+            log.write(
+                self.n_steps,
+                {
+                    "train/loss": loss,
+                    "train/learning_rate": self.optimiser.rate(share),
+                    "train/examples_per_second": speed,
+                    "train/epochs": self.epoch + self.position / len(self._batches(self.epoch)),
+                    "train/minutes": self.budget.seconds / 60,
+                },
+            )
+        if self.report is not None and self.accelerator.is_main_process:
+            left = self.budget.seconds * (1 - share) / max(share, 1e-9)
+            best = self.scores.get(self.metric)
+            self.report(Progress(self.seed, share, self.n_steps, speed, left, loss, best))
+
+    def _measure(self, log: MetricLog | None) -> None:
+        """Measure on dev; keep the model if it is the best so far; save where the run stands."""
+        with self.budget.paused():
+            scores = self._dev_scores()
+            value = scores[self.metric]
+            if log is not None:
+                log.write(self.n_steps, {f"dev/{name}": score for name, score in scores.items()})
+            logger.info("step %d: dev %s %.2f", self.n_steps, self.metric, value)
+            if self.patience.improved(-value):
+                self.scores, self.best_step, self.waited = scores, self.n_steps, 0
+                self.trained.scores = scores
+                if self.accelerator.is_main_process:
+                    self.trained.save(self.folder)
+            else:
+                self._wait()
+            self._save()
+
+    def _wait(self) -> None:
+        """Lower the learning rate if there was no new best for long enough."""
+        self.waited += 1
+        if self.settings.halve_after and self.waited >= self.settings.halve_after:
+            self.optimiser.scale, self.waited = self.optimiser.scale / 2, 0
+
+    def _dev_scores(self) -> dict[str, float]:
+        """Metrics on dev; each process answers a part of it."""
+        n, rank = self.accelerator.num_processes, self.accelerator.process_index
+        answers = self.trained.predict(self.dev[rank::n])
+        if n == 1:
+            return self.task.score(self.dev, answers)
+        of_each = gather_object([answers])
+        together: list[Any] = [None] * len(self.dev)
+        for k, of_process in enumerate(of_each):
+            together[k::n] = of_process
+        return self.task.score(self.dev, together)
+
+    def _save(self) -> None:
+        """Write all that is needed to go on."""
+        if not self.accelerator.is_main_process:
+            return
+        tensors: dict[str, Tensor] = {
+            **{f"model.{k}": v for k, v in self.trained.model.state_dict().items()},
+            **{f"optimiser.{k}": v for k, v in self.optimiser.state_dict().items()},
+        }
+        about = {
+            "step": self.n_steps,
+            "best_step": self.best_step,
+            "epoch": self.epoch,
+            "position": self.position,
+            "best": self.patience.best,
+            "n_since": self.patience.n_since,
+            "waited": self.waited,
+            "scale": self.optimiser.scale,
+            "scores": self.scores,
+            "seconds": self.budget.seconds,
+            "recipe": self._identity(),
+        }
+        TrainingState(tensors, about).write(self.folder)
+
+    def _restore(self) -> float:
+        """Go on from what was saved, if anything was; the seconds that it took."""
+        state = read_state(self.folder)
+        if state is None:
+            return 0.0
+        about = state.about
+        check_same(about["recipe"], self._identity(), self.folder / STATE_FILE)
+        self.trained.model.load_state_dict(state.part("model"))
+        self.optimiser.load_state_dict(state.part("optimiser"))
+        self.n_steps, self.best_step = about["step"], about["best_step"]
+        self.epoch, self.position = about["epoch"], about["position"]
+        self.patience.best, self.patience.n_since = about["best"], about["n_since"]
+        self.waited, self.optimiser.scale = about["waited"], about["scale"]
+        self.scores = about["scores"]
+        self.trained.scores = dict(self.scores)
+        logger.info("seed %d: going on from step %d", self.seed, self.n_steps)
+        return float(about["seconds"])
+
+    def _identity(self) -> dict[str, Any]:
+        """What a run that goes on has to have in common with the run before."""
+        values = config_to_dict(self.recipe)
+        for name in ("output", "cache", "cache_gb", "seeds", "tensorboard"):
+            values.pop(name)
+        values["training"] = {
+            name: value
+            for name, value in values["training"].items()
+            if name not in ("n_epochs", "minutes", "patience", "device")
+        }
+        values["data"].pop("test")
+        values["n_train"], values["n_dev"] = len(self.train), len(self.dev)
+        values["n_processes"] = self.accelerator.num_processes
+        return values
+
+
+def accelerator_for(device: str) -> Accelerator:
+    """The processes and the device of a run; `torchrun` or `accelerate launch` make several.
+
+    Raises:
+        ValueError: If there is no such device.
+    """
+    target = named_device(device)
+    unused = DistributedDataParallelKwargs(find_unused_parameters=True)
+    return Accelerator(cpu=target.type == "cpu", kwargs_handlers=[unused])
+
+
+def check_same(before: Mapping[str, Any], now: Mapping[str, Any], where: Path) -> None:
+    """Refuse to go on by another recipe.
+
+    Raises:
+        ValueError: If anything differs; the settings are named.
+    """
+    differing = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
+    if differing:
+        told = "; ".join(f"{key} was {before.get(key)!r}, is {now.get(key)!r}" for key in differing)
+        raise ValueError(
+            f"{where} is of a run by another recipe ({told}): give another output, or the recipe "
+            "it began with"
+        )

@@ -1,0 +1,229 @@
+"""What defines a task model and its scores, read from TOML."""
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from elmo.config import check_positive, config_from_dict
+from elmo.recipe_file import read_values
+from elmo.tasks.registry import task_named
+from elmo.training import OptimiserConfig
+
+PLACES = ("input", "output", "both")
+ENCODER_MODES = ("cached", "on_the_fly", "fine_tuned")
+DEVICES = ("auto", "cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Labelled data.
+
+    Args:
+        train: Files to learn from, in a format that the task reads.
+        dev: What tells when to stop, and which settings are good.
+        test: What is measured once, at the end; None for nothing.
+        share: Of the training examples that are used, drawn by each run's seed, at least one: for
+            curves of sample efficiency.
+        n_train: Training examples at most, the first of those in drawn order; None for all.
+        n_dev: Likewise of dev.
+    """
+
+    train: tuple[str, ...]
+    dev: tuple[str, ...]
+    test: tuple[str, ...] = ()
+    share: float = 1.0
+    n_train: int | None = None
+    n_dev: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("train", "dev"):
+            if not getattr(self, name):
+                raise ValueError(f"{name} is empty, but at least one file is wanted")
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share is {self.share}, but is a share above 0, at most 1")
+        check_positive(self, "n_train", "n_dev")
+
+
+@dataclass(frozen=True)
+class MixConfig:
+    """How the layers of an encoder become one vector (equation 1 of the paper).
+
+    Args:
+        layers: `all` for a learned mix; `last` or the number of a layer for that one alone.
+        gamma: Whether the scale γ is learned, or stays 1.
+        layer_norm: Whether layers are normalised first.
+        l2: λ of the penalty on the weights before the softmax: 0.001 lets them differ, 1 comes
+            close to an average of the layers (table 2).
+        dropout: Of the mixed vectors.
+    """
+
+    layers: str | int = "all"
+    gamma: bool = True
+    layer_norm: bool = False
+    l2: float = 0.001
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        if isinstance(self.layers, str) and self.layers not in ("all", "last"):
+            raise ValueError(
+                f'layers is "{self.layers}", but expected "all", "last" or the number of a layer'
+            )
+        _check_dropout(self)
+        if self.l2 < 0:
+            raise ValueError(f"l2 is {self.l2}, but must be 0 or more")
+
+
+@dataclass(frozen=True)
+class InputConfig:
+    """What a task model knows of a token beside its encoder's vector.
+
+    Args:
+        word_dim: Size of the learned embedding of words; 0 for none.
+        min_count: Rarer words of the training text share one vector.
+        lowercase: Whether words are embedded without their case.
+        words: A file of word vectors that the embedding starts from, as `static:FILE`; `word_dim`
+            is then the file's. None starts from small random numbers, as do words that the file
+            lacks.
+        char_filters: Filters of a character CNN that learns with the task; 0 for none.
+        char_width: Their width in characters.
+        char_dim: Size of a character's embedding.
+        dropout: Of word and character vectors.
+    """
+
+    word_dim: int = 100
+    min_count: int = 2
+    lowercase: bool = False
+    words: str | None = None
+    char_filters: int = 64
+    char_width: int = 3
+    char_dim: int = 16
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("word_dim", "char_filters"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}, but must be 0 or more")
+        check_positive(self, "min_count", "char_width", "char_dim")
+        _check_dropout(self)
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """How a task model learns.
+
+    Args:
+        batch_size: Examples per step, of similar lengths.
+        batch_tokens: Tokens per step at most, padding included; a longer example goes alone.
+        n_epochs: Passes over the training data at most.
+        minutes: Time at most, of training alone; None for no bound.
+        patience: Measurements on dev without a new best after which training stops; 0 never stops.
+        halve_after: Measurements without a new best after which the learning rate is halved, and
+            after as many more again; 0 never halves.
+        every_steps: Steps between measurements on dev; None measures after every epoch.
+        device: `auto` takes a GPU if there is one; `cpu` or `cuda`.
+    """
+
+    batch_size: int = 32
+    batch_tokens: int = 4096
+    n_epochs: int = 50
+    minutes: float | None = None
+    patience: int = 8
+    halve_after: int = 0
+    every_steps: int | None = None
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_positive(self, "batch_size", "batch_tokens", "n_epochs", "minutes", "every_steps")
+        for name in ("patience", "halve_after"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}: give 0 for never")
+        if self.device not in DEVICES:
+            raise ValueError(f"device is {self.device!r}, but expected one of {DEVICES}")
+
+
+@dataclass(frozen=True)
+class TaskRecipe:
+    """A task model: with these settings, data and a seed give one model and its scores.
+
+    Args:
+        task: Its name, as `elmo tasks` lists them.
+        output: Folder of models, scores and logs.
+        data: What to learn from and to measure on.
+        encoder: What gives each token its vector: `none`, `elmo`, `static:FILE`,
+            `transformer:NAME`, …, or several with `+` between them.
+        encoder_mode: `cached`: frozen, computed once and kept on disk; `on_the_fly`: frozen,
+            computed anew whenever it is read; `fine_tuned`: learns with the task.
+        cache: Folder of the cache; None for one that all recipes of a user share.
+        cache_gb: What that folder may take, in units of 10⁹ bytes.
+        where: Where the task model takes the encoder's vectors in: at its `input`, at the `output`
+            of its recurrent layers, or at `both` (table 3).
+        mix: How layers become one vector.
+        input: What else a token is known by.
+        model: Settings of the task's network.
+        optimiser: How weights are changed.
+        training: How long, and in which batches.
+        seeds: One model each, of weights, order and dropout.
+        tensorboard: Whether TensorBoard events are written beside `metrics.jsonl`.
+    """
+
+    task: str
+    output: str
+    data: DataConfig
+    encoder: str = "elmo"
+    encoder_mode: str = "cached"
+    cache: str | None = None
+    cache_gb: float = 20.0
+    where: str = "input"
+    mix: MixConfig = field(default_factory=MixConfig)
+    input: InputConfig = field(default_factory=InputConfig)
+    model: Any = None
+    optimiser: OptimiserConfig = field(
+        default_factory=lambda: OptimiserConfig(
+            "adam", 1e-3, warmup=0.0, schedule="constant", clip_norm=5.0
+        )
+    )
+    training: FitConfig = field(default_factory=FitConfig)
+    seeds: tuple[int, ...] = (1, 2, 3)
+    tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.output.strip():
+            raise ValueError(f"output is {self.output!r}, but a folder is wanted")
+        for name, choices in (("where", PLACES), ("encoder_mode", ENCODER_MODES)):
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}, but expected one of {choices}"
+                )
+        if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds is {self.seeds}, but distinct numbers from 0 up are wanted")
+        check_positive(self, "cache_gb")
+
+
+def read_task_recipe(path: str | Path, overrides: Iterable[str] = ()) -> TaskRecipe:
+    """Read a recipe, with values replaced by `key=value` overrides.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is no TOML, the task is unknown, or a setting is unknown (the nearest is
+            suggested), missing or wrong.
+    """
+    return task_recipe(read_values(path, overrides), str(path))
+
+
+def task_recipe(values: dict[str, Any], where: str) -> TaskRecipe:
+    """A recipe of plain values; `where` they are from is named in errors.
+
+    Raises:
+        ValueError: As `read_task_recipe`.
+    """
+    recipe = config_from_dict(TaskRecipe, values, where)
+    settings = task_named(recipe.task).settings
+    model: Any = config_from_dict(settings, recipe.model or {}, f"{where}: [model]")
+    return dataclasses.replace(recipe, model=model)
+
+
+def _check_dropout(config: Any) -> None:
+    if not 0 <= config.dropout < 1:
+        raise ValueError(f"dropout is {config.dropout}, but it is a probability below 1")

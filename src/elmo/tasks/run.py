@@ -1,0 +1,325 @@
+"""A recipe's runs: data and encoders in, a model per seed and its scores out."""
+
+import json
+import logging
+import math
+import os
+import resource
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import filelock
+import numpy as np
+import torch
+from accelerate import Accelerator
+
+from elmo.config import config_to_dict
+from elmo.encoders.encoder import Encoder
+from elmo.encoders.layer_cache import cached_layers
+from elmo.encoders.specification import open_encoders
+from elmo.tasks.features import Features, LayersOf, words_of
+from elmo.tasks.fit import Fit, Fitted, Progress, accelerator_for
+from elmo.tasks.recipe import TaskRecipe
+from elmo.tasks.registry import task_named
+from elmo.tasks.trained import TASK_FILE, Trained, new_model, with_seed
+from elmo.training_state import STATE_FILE
+
+logger = logging.getLogger(__name__)
+
+RESULTS_FILE, LOCK_FILE = "results.json", ".lock"
+DEFAULT_CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "elmo-torch" / "layers"
+
+
+@dataclass(frozen=True)
+class TaskResults:
+    """What a recipe came to.
+
+    Attributes:
+        metric: Of the task: the key of the scores that counts.
+        dev: Scores of each seed's best model.
+        test: Likewise on test; empty where there is none.
+        fitted: How each seed's training went.
+        seconds_encoding: Spent on the encoders' layers before training.
+        peak_memory: Bytes of memory that the process had at most.
+        layer_weights: Of each seed's mixes.
+        first_process: Whether this is the process that speaks, of several.
+    """
+
+    metric: str
+    dev: Mapping[int, Mapping[str, float]]
+    test: Mapping[int, Mapping[str, float]]
+    fitted: Mapping[int, Fitted]
+    seconds_encoding: float
+    peak_memory: int
+    layer_weights: Mapping[int, Mapping[str, Any]]
+    first_process: bool = True
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """Examples of a recipe."""
+
+    train: Sequence[Any]
+    dev: Sequence[Any]
+    test: Sequence[Any]
+
+
+def train_task(
+    recipe: TaskRecipe,
+    *,
+    resume: bool = False,
+    report: Callable[[Progress], object] | None = None,
+    progress: Callable[[float, str], object] | None = None,
+) -> TaskResults:
+    """Train a model per seed, and measure them.
+
+    Writes into the recipe's output folder `seed-N/` (the best model by dev, `metrics.jsonl`, the
+    state to go on from) and `results.json`.
+
+    Args:
+        recipe: What to do.
+        resume: Go on with what is in the output folder; seeds that were finished are kept.
+        report: Called now and then while training.
+        progress: Called while encoders read the data, with the share done and what is being done.
+
+    Raises:
+        FileNotFoundError: If a file is missing.
+        ValueError: If a file is broken, the folder holds other runs, or another process is writing
+            into it.
+    """
+    accelerator = accelerator_for(recipe.training.device)
+    output = Path(recipe.output)
+    with _alone_in(output, accelerator):
+        if accelerator.is_main_process:
+            _check_output(output, resume=resume)
+        accelerator.wait_for_everyone()
+        task = task_named(recipe.task)
+        data = read_data(recipe)
+        begun = time.monotonic()
+        encoders = open_encoders(recipe.encoder, device=str(accelerator.device))
+        sources = _layer_sources(recipe, encoders, data, accelerator, progress)
+        seconds_encoding = time.monotonic() - begun
+        dev, test, fitted, weights = {}, {}, {}, {}
+        for seed in recipe.seeds:
+            trained, run = _train_seed(recipe, seed, data, encoders, sources, accelerator, report)
+            dev[seed], fitted[seed] = dict(run.scores), run
+            weights[seed] = trained.model.inputs.layer_weights()
+            if data.test:
+                test[seed] = trained.evaluate(data.test)
+        results = TaskResults(
+            task.metric(trained.labels),
+            dev,
+            test,
+            fitted,
+            seconds_encoding,
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            weights,
+            accelerator.is_main_process,
+        )
+        if accelerator.is_main_process:
+            _write_results(recipe, results)
+    return results
+
+
+def read_data(recipe: TaskRecipe) -> TaskData:
+    """The examples that a recipe names.
+
+    Raises:
+        FileNotFoundError: If a file is missing.
+        ValueError: If a file is broken or holds no example.
+    """
+    task = task_named(recipe.task)
+    parts = {}
+    for name in ("train", "dev", "test"):
+        paths = [Path(path) for path in getattr(recipe.data, name)]
+        parts[name] = list(chain.from_iterable(task.read(path, recipe.model) for path in paths))
+        if paths and not parts[name]:
+            raise ValueError(f"{', '.join(map(str, paths))}: no example was found")
+    if recipe.data.n_dev is not None:
+        parts["dev"] = parts["dev"][: recipe.data.n_dev]
+    return TaskData(**parts)
+
+
+def drawn(examples: Sequence[Any], recipe: TaskRecipe, seed: int) -> Sequence[Any]:
+    """The training examples of one seed."""
+    share, most = recipe.data.share, recipe.data.n_train
+    n = max(1, math.floor(share * len(examples)))
+    n = min(n, most or n)
+    if n == len(examples):
+        return examples
+    chosen = np.random.default_rng([seed, len(examples)]).permutation(len(examples))[:n]
+    return [examples[i] for i in sorted(chosen.tolist())]
+
+
+def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
+    """The mean and the sample's standard deviation, 0 for a single value."""
+    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+def _train_seed(
+    recipe: TaskRecipe,
+    seed: int,
+    data: TaskData,
+    encoders: Sequence[Encoder],
+    sources: Sequence[LayersOf],
+    accelerator: Accelerator,
+    report: Callable[[Progress], object] | None,
+) -> tuple[Trained, Fitted]:
+    """Train one model, and read its best state again."""
+    task, folder = task_named(recipe.task), Path(recipe.output) / f"seed-{seed}"
+    train = drawn(data.train, recipe, seed)
+    labels = task.labels(train, recipe.model)
+    task.check(data.dev, labels)
+    vocabulary = words_of(
+        chain.from_iterable(map(task.texts, train)),
+        min_count=recipe.input.min_count,
+        lowercase=recipe.input.lowercase,
+    )
+    torch.manual_seed(seed)
+    model = new_model(recipe, vocabulary, labels, encoders)
+    if recipe.input.words is not None:
+        _take_words(model.inputs.words, recipe.input.words, vocabulary.words)
+    trained = Trained(with_seed(recipe, seed), model, vocabulary, labels, encoders)
+    trained.features = Features(vocabulary, sources, lowercase=recipe.input.lowercase)
+    fit = Fit(
+        trained,
+        train,
+        data.dev,
+        seed=seed,
+        folder=folder,
+        accelerator=accelerator,
+        report=report,
+    )
+    fitted = fit.go()
+    best = Trained.load(folder, encoder=encoders, device=str(accelerator.device))
+    best.features = trained.features
+    return best, fitted
+
+
+def _layer_sources(
+    recipe: TaskRecipe,
+    encoders: Sequence[Encoder],
+    data: TaskData,
+    accelerator: Accelerator,
+    progress: Callable[[float, str], object] | None,
+) -> list[LayersOf]:
+    """Where the layers of the data's sentences come from, for each frozen encoder."""
+    if recipe.encoder_mode == "fine_tuned":
+        return []
+    if recipe.encoder_mode == "on_the_fly":
+        return [encoder.encode_layers for encoder in encoders]
+    texts = task_named(recipe.task).texts
+    sentences = list(
+        dict.fromkeys(
+            tuple(sentence)
+            for example in chain(data.train, data.dev, data.test)
+            for sentence in texts(example)
+        )
+    )
+    folder = Path(recipe.cache) if recipe.cache else DEFAULT_CACHE.expanduser()
+
+    def source(encoder: Encoder) -> LayersOf:
+        def shown(share: float) -> None:
+            if progress is not None:
+                progress(share, f"{encoder.name} reads {len(sentences):,} sentences")
+
+        with accelerator.main_process_first():
+            kept = cached_layers(
+                encoder,
+                sentences,
+                folder,
+                max_bytes=int(recipe.cache_gb * 1e9),
+                progress=shown if accelerator.is_main_process else None,
+            )
+        return lambda batch: [kept.layers(sentence) for sentence in batch]
+
+    return [source(encoder) for encoder in encoders]
+
+
+def _take_words(embedding: Any, spec: str, words: Sequence[str]) -> None:
+    """Let words begin with the vectors that a file has for them."""
+    (encoder,) = open_encoders(spec)
+    (vectors,) = encoder.encode_layers([list(words)])
+    if embedding is None or vectors.shape[-1] != embedding.weight.shape[1]:
+        raise ValueError(
+            f"{spec} has vectors of {vectors.shape[-1]} numbers: set input.word_dim to that"
+        )
+    found = torch.from_numpy(vectors[0])
+    with torch.no_grad():
+        known = found.abs().sum(dim=1, keepdim=True) > 0
+        embedding.weight.copy_(torch.where(known, found, embedding.weight))
+
+
+@contextmanager
+def _alone_in(folder: Path, accelerator: Accelerator) -> Iterator[None]:
+    """Keep other runs out of a folder; the operating system lets go of it if we are killed."""
+    if not accelerator.is_main_process:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(folder / LOCK_FILE)
+    try:
+        lock.acquire(blocking=False)
+    except filelock.Timeout:
+        raise ValueError(
+            f"another run is writing into {folder}: wait for it, or give another output"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _check_output(folder: Path, *, resume: bool) -> None:
+    found = [p for name in (TASK_FILE, STATE_FILE) for p in folder.glob(f"seed-*/{name}")]
+    if found and not resume:
+        raise ValueError(
+            f"{folder} holds runs already: give another output, or --resume to go on with them"
+        )
+
+
+def _write_results(recipe: TaskRecipe, results: TaskResults) -> None:
+    """Say in a file what was done and what came of it."""
+
+    def summary(scores: Mapping[int, Mapping[str, float]]) -> dict[str, Any]:
+        values = [of_seed[results.metric] for of_seed in scores.values()]
+        mean, deviation = mean_and_deviation(values)
+        return {
+            "mean": mean,
+            "deviation": deviation,
+            "seeds": {str(k): v for k, v in scores.items()},
+        }
+
+    values = {
+        "recipe": config_to_dict(recipe),
+        "metric": results.metric,
+        "dev": summary(results.dev),
+        "test": summary(results.test) if results.test else None,
+        "runs": {
+            str(seed): {
+                "n_steps": run.n_steps,
+                "best_step": run.best_step,
+                "seconds": run.seconds,
+                "n_parameters": run.n_parameters,
+                "stopped": run.stopped,
+                "layer_weights": results.layer_weights[seed],
+            }
+            for seed, run in results.fitted.items()
+        },
+        "seconds_encoding": results.seconds_encoding,
+        "peak_memory": results.peak_memory,
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "elmo": version("elmo-torch"),
+    }
+    path = Path(recipe.output) / RESULTS_FILE
+    beside = path.with_name(f"{path.name}.tmp")
+    beside.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    os.replace(beside, path)

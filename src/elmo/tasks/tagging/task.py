@@ -1,0 +1,132 @@
+"""The task of tagging, as recipes name it."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from elmo.tasks.features import Features
+from elmo.tasks.tag_spans import are_span_tags, rewritten, scheme_tags
+from elmo.tasks.tagging.data import (
+    TaggedSentence,
+    read_tagged,
+    repaired,
+    span_labels,
+    unknown_tags,
+    write_tagged,
+)
+from elmo.tasks.tagging.model import Tagger, TaggingBatch, TaggingConfig
+from elmo.tasks.tagging.score import score_tags
+from elmo.tasks.token_input import TokenInput
+from elmo.text import Tokenizer, read_lines
+
+logger = logging.getLogger(__name__)
+
+
+class Tagging:
+    """A tag for each token: spans by F1 as conlleval counts it, others by accuracy."""
+
+    name = "tagging"
+    settings = TaggingConfig
+
+    def metric(self, labels: Mapping[str, Any]) -> str:
+        """`f1` of spans, or the accuracy of tags that write none."""
+        return "f1" if labels["spans"] else "accuracy"
+
+    def read(
+        self, path: Path, settings: TaggingConfig, *, labelled: bool = True
+    ) -> list[TaggedSentence]:
+        """Tagged sentences: columns, or CoNLL-U."""
+        return read_tagged(path, column=settings.column, labelled=labelled)
+
+    def read_text(self, path: Path, tokenizer: Tokenizer) -> list[TaggedSentence]:
+        """A sentence per line; lines without tokens are left out."""
+        sentences = ([token.text for token in tokenizer(line)] for line in read_lines(path))
+        return [TaggedSentence(tuple(tokens)) for tokens in sentences if tokens]
+
+    def texts(self, example: TaggedSentence) -> Sequence[Sequence[str]]:
+        """The sentence."""
+        return (example.tokens,)
+
+    def labels(self, examples: Sequence[TaggedSentence], settings: TaggingConfig) -> dict[str, Any]:
+        """Whether tags write spans, and all tags."""
+        found = sorted(set(chain.from_iterable(_tags(example) for example in examples)))
+        if not are_span_tags(found):
+            return {"spans": False, "tags": found}
+        _, n_changed = repaired(examples)
+        if n_changed:
+            logger.warning(
+                "%d of %d training sentences were not in BIO: their spans are read as conlleval "
+                "reads them",
+                n_changed,
+                len(examples),
+            )
+        return {"spans": True, "tags": scheme_tags(span_labels(examples), settings.scheme)}
+
+    def check(self, examples: Sequence[TaggedSentence], labels: Mapping[str, Any]) -> None:
+        """Warn of tags that the training data does not have."""
+        known = labels["tags"]
+        if labels["spans"]:
+            known = [*known, *(tag for scheme in ("BIO", "BIOES") for tag in _in(scheme, known))]
+        unknown = unknown_tags(examples, known)
+        if unknown:
+            told = ", ".join(f"{tag} ({n:,})" for tag, n in unknown.most_common(5))
+            logger.warning(
+                "%s tokens have tags that the training data has not: %s; they count as wrong",
+                f"{sum(unknown.values()):,}",
+                told,
+            )
+
+    def model(
+        self, settings: TaggingConfig, inputs: TokenInput, labels: Mapping[str, Any]
+    ) -> Tagger:
+        """A biLSTM and a CRF, or a softmax where tags write no spans."""
+        return Tagger(settings, inputs, labels["tags"], spans=labels["spans"])
+
+    def batch(
+        self, examples: Sequence[TaggedSentence], features: Features, labels: Mapping[str, Any]
+    ) -> TaggingBatch:
+        """Sentences, and the numbers of their tags where these are known."""
+        numbers = {tag: i for i, tag in enumerate(labels["tags"])}
+        tags = None
+        if all(example.tags is not None for example in examples):
+            tags = [
+                [numbers.get(tag, 0) for tag in self._trained(example, labels)]
+                for example in examples
+            ]
+        return TaggingBatch.of(features.batch([e.tokens for e in examples]), tags)
+
+    def score(
+        self, examples: Sequence[TaggedSentence], predictions: Sequence[Sequence[str]]
+    ) -> dict[str, float]:
+        """As conlleval counts."""
+        return score_tags([_tags(example) for example in examples], predictions).metrics()
+
+    def write(
+        self,
+        path: Path,
+        examples: Sequence[TaggedSentence],
+        predictions: Sequence[Sequence[str]],
+    ) -> None:
+        """What conlleval reads."""
+        write_tagged(path, examples, predictions)
+
+    def _trained(self, example: TaggedSentence, labels: Mapping[str, Any]) -> Sequence[str]:
+        if not labels["spans"]:
+            return _tags(example)
+        bioes = any(tag[:2] in ("E-", "S-") for tag in labels["tags"])
+        return rewritten(_tags(example), "BIOES" if bioes else "BIO")
+
+
+def _tags(example: TaggedSentence) -> Sequence[str]:
+    if example.tags is None:
+        raise ValueError(f"the sentence {' '.join(example.tokens[:8])!r} has no tags")
+    return example.tags
+
+
+def _in(scheme: str, tags: Sequence[str]) -> list[str]:
+    return scheme_tags({tag.partition("-")[2] for tag in tags if tag != "O"}, scheme)
+
+
+TASK = Tagging()

@@ -1,0 +1,98 @@
+"""What a task is to everything that trains, measures and applies task models.
+
+Axes: batch, tokens, dim.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from elmo.tasks.features import Features
+from elmo.tasks.token_input import TokenInput
+from elmo.text import Tokenizer
+
+Example = Any
+Prediction = Any
+"""Each task has its own."""
+Labels = Mapping[str, Any]
+"""What the training data says of the answers, as JSON can hold it: stored with the model."""
+
+
+class TaskModel(nn.Module):
+    """A network for a task, above what it knows of each token.
+
+    Args:
+        inputs: What is known of each token.
+    """
+
+    def __init__(self, inputs: TokenInput) -> None:
+        super().__init__()
+        self.inputs = inputs
+
+    @abstractmethod
+    def loss(self, batch: Any) -> Float[Tensor, ""]:
+        """The mean loss of the batch's examples."""
+
+    @abstractmethod
+    def predict(self, batch: Any) -> list[Prediction]:
+        """An answer for each example of the batch."""
+
+    def forward(self, batch: Any) -> Float[Tensor, ""]:
+        """What training makes small: the loss, and the penalty on the weights of mixes."""
+        return self.loss(batch) + self.inputs.penalty()
+
+
+class Task(Protocol):
+    """A task.
+
+    Attributes:
+        name: As recipes name it.
+        settings: The dataclass of its network's settings.
+    """
+
+    name: str
+    settings: type
+
+    def metric(self, labels: Labels) -> str:
+        """Key of `score` that training makes large."""
+
+    def read(self, path: Path, settings: Any, *, labelled: bool = True) -> list[Example]:
+        """Examples of a file in the task's formats; errors name file and line.
+
+        Args:
+            path: The file, which may be compressed.
+            settings: Of the network, which may say what to read.
+            labelled: Whether answers are wanted; otherwise they are passed over, and may lack.
+        """
+
+    def read_text(self, path: Path, tokenizer: Tokenizer) -> list[Example]:
+        """Examples without answers of a file of plain text; ValueError where text is not enough."""
+
+    def texts(self, example: Example) -> Sequence[Sequence[str]]:
+        """The tokenized sentences of an example, which encoders read; none without tokens."""
+
+    def labels(self, examples: Sequence[Example], settings: Any) -> Labels:
+        """What training examples say of the answers there are."""
+
+    def check(self, examples: Sequence[Example], labels: Labels) -> None:
+        """Refuse, or warn of, examples whose answers the model cannot give."""
+
+    def model(self, settings: Any, inputs: TokenInput, labels: Labels) -> TaskModel:
+        """A network with new weights."""
+
+    def batch(self, examples: Sequence[Example], features: Features, labels: Labels) -> Any:
+        """What the network reads; it can be moved by `to(device)`."""
+
+    def score(
+        self, examples: Sequence[Example], predictions: Sequence[Prediction]
+    ) -> dict[str, float]:
+        """The official metrics, in percent."""
+
+    def write(
+        self, path: Path, examples: Sequence[Example], predictions: Sequence[Prediction]
+    ) -> None:
+        """Predictions in the task's standard format."""

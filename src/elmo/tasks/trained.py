@@ -1,0 +1,246 @@
+"""A trained task model: its folder, its predictions, its scores."""
+
+import dataclasses
+import json
+import logging
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from elmo.checkpoints.together import replaced_together
+from elmo.config import config_to_dict, read_json
+from elmo.encoders.encoder import Encoder, EncoderRecord, check_same, record
+from elmo.encoders.specification import open_encoders
+from elmo.model.device import named_device
+from elmo.tasks.batches import sorted_batches
+from elmo.tasks.features import Features
+from elmo.tasks.recipe import TaskRecipe, task_recipe
+from elmo.tasks.registry import task_named
+from elmo.tasks.task import Labels, TaskModel
+from elmo.tasks.token_input import TokenInput
+from elmo.text import Vocabulary
+
+logger = logging.getLogger(__name__)
+
+TASK_FILE, WEIGHTS_FILE, WORDS_FILE = "task.json", "task.safetensors", "words.txt"
+FORMAT, FORMAT_VERSION = "elmo-task", 1
+
+
+class Trained:
+    """A task model that can be applied and measured.
+
+    Args:
+        recipe: How it was, or is to be, trained.
+        model: The network.
+        vocabulary: Words that have a vector of their own.
+        labels: What the training data said of the answers.
+        encoders: What gives tokens their vectors.
+        scores: On dev, when it was the best.
+    """
+
+    def __init__(
+        self,
+        recipe: TaskRecipe,
+        model: TaskModel,
+        vocabulary: Vocabulary,
+        labels: Labels,
+        encoders: Sequence[Encoder],
+        scores: Mapping[str, float] | None = None,
+    ) -> None:
+        self.recipe, self.model, self.labels = recipe, model, labels
+        self.vocabulary, self.encoders = vocabulary, tuple(encoders)
+        self.scores = dict(scores or {})
+        self.task = task_named(recipe.task)
+        frozen = () if recipe.encoder_mode == "fine_tuned" else self.encoders
+        self.features = Features(
+            vocabulary,
+            [encoder.encode_layers for encoder in frozen],
+            lowercase=recipe.input.lowercase,
+        )
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        encoder: str | Sequence[Encoder] | None = None,
+        device: str = "auto",
+    ) -> "Trained":
+        """A model as `save` wrote it; of a folder of several seeds, the best on dev.
+
+        Args:
+            folder: Of a model, or of a recipe's runs.
+            encoder: In place of the one it was trained with, which may lie elsewhere now: its
+                name, or those that are open already. It has to be the same.
+            device: Where to compute.
+
+        Raises:
+            FileNotFoundError: If there is no model, or its encoder is not where it was.
+            ValueError: If a file is damaged, or the encoder is of other sizes than the model's.
+        """
+        folder = best_run(Path(folder))
+        where = folder / TASK_FILE
+        values = read_json(where)
+        if values.get("format") != FORMAT:
+            raise ValueError(f'{where} is not of a task model: no "format": "{FORMAT}"')
+        if values.get("version") != FORMAT_VERSION:
+            raise ValueError(
+                f"{where} has format version {values.get('version')}, but this program reads "
+                f"version {FORMAT_VERSION}: install a newer elmo-torch"
+            )
+        recipe = task_recipe(values["recipe"], str(where))
+        target = named_device(device)
+        if encoder is None or isinstance(encoder, str):
+            encoder = open_encoders(encoder or recipe.encoder, device=str(target))
+        encoders = tuple(encoder)
+        check_encoders(encoders, [EncoderRecord(**each) for each in values["encoders"]], where)
+        vocabulary = Vocabulary.read(folder / WORDS_FILE)
+        model = new_model(recipe, vocabulary, values["labels"], encoders)
+        _load_weights(model, folder / WEIGHTS_FILE)
+        model.to(target).eval()
+        return cls(recipe, model, vocabulary, values["labels"], encoders, values["scores"])
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model, without encoders that did not learn; an older one is replaced."""
+        values = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "recipe": config_to_dict(self.recipe),
+            "labels": self.labels,
+            "encoders": [asdict(record(encoder)) for encoder in self.encoders],
+            "scores": self.scores,
+        }
+        files = (WEIGHTS_FILE, WORDS_FILE)
+        with replaced_together(Path(folder), TASK_FILE, files) as beside:
+            beside(TASK_FILE).write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+            self.vocabulary.write(beside(WORDS_FILE))
+            tensors = {k: v.detach().cpu().contiguous() for k, v in self.model.state_dict().items()}
+            try:
+                save_file(tensors, beside(WEIGHTS_FILE))
+            except SafetensorError as error:  # what the disk said is only in its text
+                raise OSError(f"{WEIGHTS_FILE} could not be written: {error}") from None
+            shutil.copymode(beside(TASK_FILE), beside(WEIGHTS_FILE))
+
+    def predict(
+        self, examples: Sequence[Any], *, progress: Callable[[int], object] | None = None
+    ) -> list[Any]:
+        """An answer for each example, in their order.
+
+        What is read together does not change an answer.
+
+        Args:
+            examples: As the task's readers give them.
+            progress: Called with the number of examples done since the last call.
+        """
+        lengths = [sum(map(len, self.task.texts(example))) for example in examples]
+        settings = self.recipe.training
+        batches = sorted_batches(
+            lengths, batch_size=settings.batch_size, batch_tokens=settings.batch_tokens
+        )
+        answers: list[Any] = [None] * len(examples)
+        device = next(self.model.parameters()).device
+        was_training = self.model.training
+        self.model.eval()
+        with torch.inference_mode():
+            for batch in batches:
+                chosen = [examples[i] for i in batch]
+                read = self.task.batch(chosen, self.features, self.labels).to(device)
+                for i, answer in zip(batch, self.model.predict(read), strict=True):
+                    answers[i] = answer
+                if progress is not None:
+                    progress(len(batch))
+        self.model.train(was_training)
+        return answers
+
+    def evaluate(
+        self, examples: Sequence[Any], *, progress: Callable[[int], object] | None = None
+    ) -> dict[str, float]:
+        """The official metrics of labelled examples, in percent.
+
+        Raises:
+            ValueError: If there are none.
+        """
+        if not examples:
+            raise ValueError("there is no example to measure on")
+        self.task.check(examples, self.labels)
+        return self.task.score(examples, self.predict(examples, progress=progress))
+
+
+def new_model(
+    recipe: TaskRecipe, vocabulary: Vocabulary, labels: Labels, encoders: Sequence[Encoder]
+) -> TaskModel:
+    """A task's network with new weights, drawn from PyTorch's generator."""
+    learns = recipe.encoder_mode == "fine_tuned"
+    inputs = TokenInput(
+        recipe.input,
+        len(vocabulary),
+        encoders,
+        recipe.mix,
+        where=recipe.where,
+        learned=[encoder.trainable() for encoder in encoders] if learns else (),
+    )
+    return task_named(recipe.task).model(recipe.model, inputs, labels)
+
+
+def check_encoders(
+    encoders: Sequence[Encoder], trained_on: Sequence[EncoderRecord], where: Path
+) -> None:
+    """Refuse encoders of other sizes than a model was trained on; warn of other weights.
+
+    Raises:
+        ValueError: If one is, or there are more or fewer.
+    """
+    if len(encoders) != len(trained_on):
+        raise ValueError(
+            f"{where}: the model was trained on {len(trained_on)} encoders "
+            f"({', '.join(each.name for each in trained_on) or 'none'}), but {len(encoders)} are "
+            "given"
+        )
+    for encoder, each in zip(encoders, trained_on, strict=True):
+        check_same(encoder, each)
+
+
+def best_run(folder: Path) -> Path:
+    """The folder of a model: this one, or the best on dev of the runs in it.
+
+    Raises:
+        FileNotFoundError: If there is none.
+    """
+    if (folder / TASK_FILE).exists():
+        return folder
+    runs = sorted(folder.glob(f"seed-*/{TASK_FILE}"))
+    if not runs:
+        raise FileNotFoundError(f"{folder} holds no task model: there is no {TASK_FILE}")
+    values = [read_json(run) for run in runs]
+    metric = task_named(values[0]["recipe"]["task"]).metric(values[0]["labels"])
+    best = max(range(len(runs)), key=lambda i: values[i]["scores"].get(metric, 0.0))
+    return runs[best].parent
+
+
+def with_seed(recipe: TaskRecipe, seed: int) -> TaskRecipe:
+    """The same recipe for one seed alone."""
+    return dataclasses.replace(recipe, seeds=(seed,))
+
+
+def _load_weights(model: TaskModel, path: Path) -> None:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing: the folder is not a whole model")
+    try:
+        tensors = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path} is not a whole safetensors file ({error})") from None
+    wanted = model.state_dict()
+    for name, value in wanted.items():
+        if name not in tensors or tensors[name].shape != value.shape:
+            found = tuple(tensors[name].shape) if name in tensors else "nothing"
+            raise ValueError(
+                f"{path}: the recipe asks for {name} of shape {tuple(value.shape)}, but the file "
+                f"has {found}"
+            )
+    model.load_state_dict({name: tensors[name] for name in wanted})
