@@ -1,0 +1,194 @@
+"""Runs of task recipes: they learn, go on after a stop, and say what they did."""
+
+import json
+import logging
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from elmo.tasks import fit
+from elmo.tasks.run import RESULTS_FILE, drawn, train_task
+from elmo.tasks.trained import TASK_FILE, WEIGHTS_FILE, Trained
+from elmo.training_state import STATE_FILE
+from tests.tasks.toy_tagging import toy_recipe
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    recipe = toy_recipe(folder, seeds=[1, 2], training__n_epochs=40)
+    return recipe, train_task(recipe)
+
+
+def test_a_tagger_learns_what_can_be_learned(runs):
+    recipe, results = runs
+    trained = Trained.load(recipe.output)
+    examples = trained.task.read(Path(recipe.data.train[0]), recipe.model)
+    assert trained.evaluate(examples)["f1"] >= 99
+    assert all(scores["f1"] > 90 for scores in results.dev.values())
+
+
+def test_a_loaded_model_answers_as_when_it_was_saved(runs):
+    recipe, results = runs
+    for seed, scores in results.dev.items():
+        trained = Trained.load(f"{recipe.output}/seed-{seed}")
+        dev = trained.task.read(Path(recipe.data.dev[0]), recipe.model)
+        assert trained.evaluate(dev) == scores == trained.scores
+
+
+def test_the_best_of_several_seeds_is_loaded(runs):
+    recipe, results = runs
+    assert Trained.load(recipe.output).scores["f1"] == max(s["f1"] for s in results.dev.values())
+
+
+def test_answers_do_not_depend_on_what_is_read_together(runs):
+    recipe, _ = runs
+    trained = Trained.load(recipe.output)
+    examples = trained.task.read(Path(recipe.data.train[0]), recipe.model)
+    together = trained.predict(examples)
+    assert together == [trained.predict([example])[0] for example in examples]
+    assert together == trained.predict(examples[::-1])[::-1]
+
+
+def test_results_say_what_was_done(runs):
+    recipe, results = runs
+    told = json.loads((Path(recipe.output) / RESULTS_FILE).read_text())
+    values = [scores["f1"] for scores in results.dev.values()]
+    assert told["dev"]["mean"] == pytest.approx(sum(values) / 2)
+    assert told["dev"]["deviation"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
+    assert told["runs"]["1"]["n_parameters"] == results.fitted[1].n_parameters > 0
+    assert told["recipe"]["data"]["train"] == list(recipe.data.train)
+
+
+@pytest.mark.parametrize("encoder_mode", ["cached", "on_the_fly", "fine_tuned"])
+def test_an_encoder_enters_in_each_mode(tmp_path, encoder_mode):
+    recipe = toy_recipe(
+        tmp_path,
+        encoder="elmo",
+        encoder_mode=encoder_mode,
+        cache=str(tmp_path / "cache"),
+        where="both",
+        training__n_epochs=1,
+        data__n_train=4,
+        data__n_dev=2,
+    )
+    results = train_task(recipe)
+    weights = results.layer_weights[1]
+    assert {place: [len(w) for w in of] for place, of in weights.items()} == {
+        "input": [3],
+        "output": [3],
+    }
+    trained = Trained.load(recipe.output)
+    dev = trained.task.read(Path(recipe.data.dev[0]), recipe.model)[:2]
+    assert trained.evaluate(dev) == results.dev[1]
+    n_weights = sum(tensor.numel() for tensor in load_file(f"{recipe.output}/seed-1/{WEIGHTS_FILE}").values())
+    assert (n_weights > 4_000_000) == (encoder_mode == "fine_tuned")
+
+
+class Stop(Exception):
+    """As if the machine had lost its power."""
+
+
+def test_a_run_that_was_broken_off_ends_as_one_that_was_not(tmp_path, monkeypatch):
+    whole = toy_recipe(tmp_path, output=str(tmp_path / "whole"), training__n_epochs=6)
+    train_task(whole)
+    broken = toy_recipe(tmp_path, output=str(tmp_path / "broken"), training__n_epochs=6)
+    step, n_made = fit.Fit._step, []
+
+    def failing(self, batch):
+        n_made.append(batch)
+        if len(n_made) == 17:
+            raise Stop
+        return step(self, batch)
+
+    monkeypatch.setattr(fit.Fit, "_step", failing)
+    with pytest.raises(Stop):
+        train_task(broken)
+    with pytest.raises(ValueError, match=re.escape("holds runs already")):
+        train_task(broken)
+    train_task(broken, resume=True)
+    for name in (WEIGHTS_FILE, STATE_FILE):
+        one, other = (load_file(tmp_path / run / "seed-1" / name) for run in ("whole", "broken"))
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[key], other[key]) for key in one)
+    logs = [
+        [
+            {k: v for k, v in json.loads(line).items() if "second" not in k and "minutes" not in k}
+            for line in (tmp_path / run / "seed-1" / "metrics.jsonl").read_text().splitlines()
+        ]
+        for run in ("whole", "broken")
+    ]
+    assert [line for line in logs[0] if "dev/f1" in line] == [
+        line for line in logs[1] if "dev/f1" in line
+    ]
+
+
+def test_another_recipe_does_not_go_on_with_a_run(tmp_path):
+    train_task(toy_recipe(tmp_path, training__n_epochs=1))
+    other = toy_recipe(tmp_path, training__n_epochs=2, model__hidden_dim=13)
+    with pytest.raises(ValueError, match=r"run by another recipe \(model was .*hidden_dim"):
+        train_task(other, resume=True)
+
+
+def test_dev_that_gets_no_better_ends_a_run(tmp_path):
+    results = train_task(
+        toy_recipe(
+            tmp_path, training__n_epochs=50, training__patience=2, optimiser__learning_rate=1e-9
+        )
+    )
+    assert results.fitted[1].stopped == "patience"
+    assert results.fitted[1].best_step * 3 == results.fitted[1].n_steps
+
+
+def test_the_rate_is_halved_when_dev_gets_no_better(tmp_path):
+    recipe = toy_recipe(
+        tmp_path, training__n_epochs=6, training__halve_after=2, optimiser__learning_rate=1e-9
+    )
+    train_task(recipe)
+    log = (Path(recipe.output) / "seed-1" / "metrics.jsonl").read_text().splitlines()
+    rates = [json.loads(line)["train/learning_rate"] for line in log if "train/loss" in line]
+    assert rates == pytest.approx([1e-9] * 3 + [5e-10] * 2 + [2.5e-10])
+
+
+def test_a_share_of_the_data_is_drawn_by_the_seed(tmp_path):
+    examples = list(range(1000))
+    recipe = toy_recipe(tmp_path, data__share=0.1)
+    first, second = (drawn(examples, recipe, seed) for seed in (1, 2))
+    assert len(first) == len(second) == 100 and first != second
+    assert first == drawn(examples, recipe, 1) and set(first) <= set(examples)
+    assert drawn(examples, toy_recipe(tmp_path, data__n_train=7), 1) == drawn(
+        examples, toy_recipe(tmp_path, data__n_train=7, data__share=0.5), 1
+    )
+    assert drawn(examples, toy_recipe(tmp_path, data__share=1e-9), 1).__len__() == 1
+
+
+def test_tags_of_dev_that_are_unknown_are_told(tmp_path, caplog):
+    recipe = toy_recipe(tmp_path, training__n_epochs=1)
+    with open(recipe.data.dev[0], "a", encoding="utf-8") as file:
+        file.write("Nestlé B-ORG\nAG I-ORG\n\n")
+    with caplog.at_level(logging.WARNING):
+        train_task(recipe)
+    assert "2 tokens have tags that the training data has not: B-ORG (1), I-ORG (1)" in caplog.text
+
+
+def test_an_encoder_of_another_size_is_refused(tmp_path):
+    recipe = toy_recipe(
+        tmp_path, encoder="elmo", encoder_mode="on_the_fly", training__n_epochs=1, data__n_train=2
+    )
+    train_task(recipe)
+    path = tmp_path / "runs" / "seed-1" / TASK_FILE
+    values = json.loads(path.read_text())
+    values["encoders"][0]["dim"] = 1024
+    path.write_text(json.dumps(values))
+    with pytest.raises(ValueError, match="but the model was trained on elmo"):
+        Trained.load(tmp_path / "runs")
+    with pytest.raises(ValueError, match=r"trained on 1 encoders \(elmo.*\), but 0 are given"):
+        Trained.load(tmp_path / "runs", encoder="none")
+
+
+def test_a_folder_without_a_model_is_told(tmp_path):
+    with pytest.raises(FileNotFoundError, match="holds no task model"):
+        Trained.load(tmp_path)
