@@ -5,14 +5,18 @@ import numpy as np
 import pytest
 
 from elmo.plots import (
-    LABEL_POINTS,
-    LINE_COLOURS,
     colour_limits,
     draw_curves,
     draw_heat_map,
+    draw_layer_weights,
+    draw_scores,
     save_curves,
     save_heat_maps,
+    save_layer_weights,
+    save_scores,
 )
+from elmo.plots.curves import LABEL_POINTS
+from elmo.plots.figure import LINE_COLOURS
 
 MATRIX = np.array([[1.0, 0.2, 0.4], [0.2, 1.0, 0.7], [0.4, 0.7, 1.0]], dtype="f4")
 LABELS = ["We sat on the river [bank].", "It cost $5, not $6.", "a long text " * 20]
@@ -103,3 +107,34 @@ def test_curves_are_written_as_a_picture_of_rows_of_panels(tmp_path):
     with pytest.raises(ValueError, match="curve 'a' has 2 places, but 1 heights"):
         save_curves(tmp_path / "runs.png", [[{**panel, "curves": {"a": ([1.0, 2.0], [1.0])}}]])
     assert [p.name for p in tmp_path.iterdir()] == ["runs.svg"]
+
+
+SCORES = {"none": [70.5, 71.5, 71.0], "elmo": [75.0, 75.4, 74.9]}
+
+
+def test_scores_are_told_with_mean_and_deviation_and_all_runs_shown(axes):
+    draw_scores(axes, SCORES, xlabel="F1 (%)")
+    assert [text.get_text() for text in axes.texts] == ["71.00 ± 0.50", "75.10 ± 0.26"]
+    points = [line.get_xdata() for line in axes.lines]
+    assert [sorted(p) for p in points] == [sorted(values) for values in SCORES.values()]
+    left, right = axes.get_xlim()
+    assert left < 70.5 and right > 75.4
+
+
+def test_a_name_without_scores_is_refused(axes):
+    with pytest.raises(ValueError, match="elmo has no score to draw"):
+        draw_scores(axes, {"none": [1.0], "elmo": []}, xlabel="F1")
+
+
+def test_layer_weights_fill_the_row_in_order(axes):
+    draw_layer_weights(axes, {"ner": [0.2, 0.5, 0.3], "srl": [0.02, 0.9, 0.08]})
+    widths = [bar.get_width() for bar in axes.patches][:6]
+    assert widths == [0.2, 0.5, 0.3, 0.02, 0.9, 0.08]
+    assert [text.get_text() for text in axes.texts] == ["0.20", "0.50", "0.30", "0.90", "0.08"]
+
+
+def test_scores_and_weights_are_written(tmp_path):
+    save_scores(tmp_path / "s.png", SCORES, xlabel="F1 (%)")
+    save_layer_weights(tmp_path / "w.svg", {"input": {"ner": [0.2, 0.8]}, "output": {"ner": [1.0]}})
+    assert (tmp_path / "s.png").stat().st_size > 1000
+    assert (tmp_path / "w.svg").read_text().startswith("<?xml")

@@ -23,9 +23,7 @@ def test_an_epoch_reads_each_example_once_within_the_bounds(lengths, sizes, epoc
 
 def test_epochs_differ_and_seeds_differ_and_both_repeat():
     def order(seed, epoch):
-        return shuffled_batches(
-            [5] * 64, batch_size=4, batch_tokens=100, seed=seed, epoch=epoch
-        )
+        return shuffled_batches([5] * 64, batch_size=4, batch_tokens=100, seed=seed, epoch=epoch)
 
     assert order(1, 0) == order(1, 0)
     assert order(1, 0) != order(1, 1)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.tasks.toy_tagging import toy_recipe
 
 from elmo.tasks import fit
 from elmo.tasks.run import RESULTS_FILE, drawn, train_task
 from elmo.tasks.trained import TASK_FILE, WEIGHTS_FILE, Trained
 from elmo.training_state import STATE_FILE
-from tests.tasks.toy_tagging import toy_recipe
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,9 @@ def test_an_encoder_enters_in_each_mode(tmp_path, encoder_mode):
     trained = Trained.load(recipe.output)
     dev = trained.task.read(Path(recipe.data.dev[0]), recipe.model)[:2]
     assert trained.evaluate(dev) == results.dev[1]
-    n_weights = sum(tensor.numel() for tensor in load_file(f"{recipe.output}/seed-1/{WEIGHTS_FILE}").values())
+    n_weights = sum(
+        tensor.numel() for tensor in load_file(f"{recipe.output}/seed-1/{WEIGHTS_FILE}").values()
+    )
     assert (n_weights > 4_000_000) == (encoder_mode == "fine_tuned")
 
 

@@ -82,7 +82,9 @@ def test_encoders_enter_where_they_are_told_to(where, n_at_input, n_at_output):
     assert vectors.input.shape == (3, 4, inputs.dim)
     assert vectors.output.shape == (3, 4, inputs.output_dim)
     mean = torch.from_numpy(first.vectors("bank").mean(axis=0))
-    for found in [vectors.input[0, 1, 13:17]] * n_at_input + [vectors.output[0, 1, :4]] * n_at_output:
+    for found in [vectors.input[0, 1, 13:17]] * n_at_input + [
+        vectors.output[0, 1, :4]
+    ] * n_at_output:
         torch.testing.assert_close(found, mean)
 
 

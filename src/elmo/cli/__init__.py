@@ -9,6 +9,7 @@ import typer
 from elmo.cli import (
     adapt,
     compare,
+    compare_encoders,
     convert,
     embed,
     evaluate,
@@ -44,6 +45,7 @@ app.command("substitutes")(substitutes.substitutes)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
+app.command("compare-encoders")(compare_encoders.compare_encoders)
 
 
 @app.callback()

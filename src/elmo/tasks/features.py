@@ -40,7 +40,7 @@ class SentenceBatch:
     word_ids: Int[Tensor, "batch tokens"]
     type_ids: Int[Tensor, "batch tokens"]
     char_ids: Int[Tensor, "types chars"]
-    encoded: tuple[Float[Tensor, "layers batch tokens _"], ...]
+    encoded: tuple[Float[Tensor, "_ batch tokens _"], ...]
 
     @property
     def lengths(self) -> Int[Tensor, " batch"]:

@@ -203,7 +203,7 @@ class Fit:
                 f"step {self.n_steps}: the gradient is not finite; begin again in another output "
                 "with a lower learning rate"
             )
-        return float(loss)
+        return loss.item()
 
     def _tell(self, log: MetricLog | None, loss: float, speed: float) -> None:
         share = self.budget.progress(self.n_steps)

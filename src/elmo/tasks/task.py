@@ -6,7 +6,7 @@ Axes: batch, tokens, dim.
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -46,6 +46,7 @@ class TaskModel(nn.Module):
         return self.loss(batch) + self.inputs.penalty()
 
 
+@runtime_checkable
 class Task(Protocol):
     """A task.
 

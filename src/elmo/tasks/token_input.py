@@ -82,14 +82,8 @@ class TokenInput(nn.Module):
     def forward(self, batch: SentenceBatch) -> TokenVectors:
         """The vectors of each token; what they are in padding is not said."""
         encoded = [module(batch.tokens) for module in self.learned] or batch.encoded
-        own = []
-        if self.words is not None:
-            own.append(self.words(batch.word_ids))
-        if self.chars is not None:
-            own.append(self.chars(batch.char_ids)[batch.type_ids])
-        parts = [functional.dropout(torch.cat(own, -1), self.config.dropout, self.training)] * bool(
-            own
-        )
+        own = self._own(batch)
+        parts = [functional.dropout(part, self.config.dropout, self.training) for part in own]
         parts += self._mixed(self.input_mixes, encoded, batch)
         beside = self._mixed(self.output_mixes, encoded, batch)
         nothing = batch.mask.new_zeros((*batch.mask.shape, 0), dtype=torch.float32)
@@ -108,6 +102,15 @@ class TokenInput(nn.Module):
             for place, mixes in places.items()
             if len(mixes)
         }
+
+    def _own(self, batch: SentenceBatch) -> list[Tensor]:
+        """Vectors of words and of their characters, as far as there are any."""
+        own = []
+        if self.words is not None:
+            own.append(self.words(batch.word_ids))
+        if self.chars is not None:
+            own.append(self.chars(batch.char_ids)[batch.type_ids])
+        return own
 
     def _mixed(
         self, mixes: nn.ModuleList, encoded: Sequence[Tensor], batch: SentenceBatch

@@ -1,0 +1,58 @@
+"""`elmo compare-encoders`: does ELMo help, and is a transformer better?"""
+
+import json
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from elmo.cli.console import console, messages
+
+
+def compare_encoders(
+    recipe: Annotated[Path, Argument(help="A TOML file, as for `elmo train`.")],
+    encoders: Annotated[
+        str, Option(help="With commas between: none,static:FILE,elmo,transformer:PATH.")
+    ],
+    output: Annotated[Path, Option(help="Folder of all runs; those that are done are read.")],
+    set: Annotated[
+        list[str] | None, Option("--set", help="key=value in place of the recipe's.")
+    ] = None,
+) -> None:
+    """Train RECIPE with each encoder, and print and plot one table.
+
+    For example: elmo compare-encoders recipes/ner/wikigold-cpu.toml --encoders none,elmo
+    --output runs/ner
+    """
+    from elmo.plots import save_scores
+    from elmo.tasks.comparison import compare_encoders as compare
+
+    metric, compared = compare(
+        recipe,
+        [encoder.strip() for encoder in encoders.split(",")],
+        output,
+        overrides=set or (),
+        begun=lambda encoder: messages.print(f"{encoder}:"),
+    )
+    values = {"metric": metric, "encoders": [asdict(each) for each in compared]}
+    (output / "comparison.json").write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    save_scores(
+        output / "comparison.png",
+        {each.encoder: each.scores for each in compared},
+        xlabel=f"{metric} on {compared[0].split} (%)",
+    )
+    width = max(len(each.encoder) for each in compared)
+    console.print(
+        f"{'encoder':<{width}}  {metric + ' ' + compared[0].split:>16}  {'fewer errors':>12}  "
+        f"{'parameters':>12}  {'time':>8}  {'memory':>8}"
+    )
+    for each in compared:
+        score = f"{each.mean:.2f} ± {each.deviation:.2f}"
+        console.print(
+            f"{each.encoder:<{width}}  {score:>16}  {each.error_reduction:>10.1f} %  "
+            f"{each.n_parameters:>12,}  {timedelta(seconds=round(each.seconds))!s:>8}  "
+            f"{each.peak_memory / 1e9:>5.1f} GB"
+        )
+    console.print(f"The picture is {output / 'comparison.png'}.")

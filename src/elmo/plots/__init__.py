@@ -1,0 +1,17 @@
+"""Pictures: each has a function that draws into an Axes of yours, and one that writes a file."""
+
+from elmo.plots.bars import draw_layer_weights, draw_scores, save_layer_weights, save_scores
+from elmo.plots.curves import draw_curves, save_curves
+from elmo.plots.heat_map import colour_limits, draw_heat_map, save_heat_maps
+
+__all__ = [
+    "colour_limits",
+    "draw_curves",
+    "draw_heat_map",
+    "draw_layer_weights",
+    "draw_scores",
+    "save_curves",
+    "save_heat_maps",
+    "save_layer_weights",
+    "save_scores",
+]

@@ -1,0 +1,129 @@
+"""One task with several encoders: scores, what they cost, and who makes fewer errors.
+
+Each encoder's runs are processes of their own, so that their memory can be told.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elmo.config import config_to_dict
+from elmo.tasks.recipe import read_task_recipe
+from elmo.tasks.run import RESULTS_FILE
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One encoder's results.
+
+    Attributes:
+        encoder: As it was asked for.
+        split: What was measured: `test` where there is one, else `dev`.
+        mean: Of the seeds' scores, in percent.
+        deviation: Of the seeds' scores.
+        scores: Of each seed.
+        error_reduction: Share of the first encoder's errors that are gone, in percent: 100 · (mean
+            − first) / (100 − first).
+        n_parameters: That learned.
+        seconds: Of training, the mean of the seeds, and of encoding once.
+        peak_memory: Bytes.
+    """
+
+    encoder: str
+    split: str
+    mean: float
+    deviation: float
+    scores: Sequence[float]
+    error_reduction: float
+    n_parameters: int
+    seconds: float
+    peak_memory: int
+
+
+def compare_encoders(
+    recipe: str | Path,
+    encoders: Sequence[str],
+    output: str | Path,
+    *,
+    overrides: Sequence[str] = (),
+    begun: Callable[[str], object] | None = None,
+) -> tuple[str, list[Compared]]:
+    """Train a recipe with each encoder; what was done in an earlier call is only read.
+
+    Args:
+        recipe: A TOML file.
+        encoders: In place of the recipe's; errors are reduced against the first.
+        output: Folder of all runs, a folder each.
+        overrides: `key=value`, for all.
+        begun: Called with each encoder when its turn comes.
+
+    Returns:
+        The metric's name, and the results in the encoders' order.
+
+    Raises:
+        ValueError: If an encoder is given twice, or a run fails.
+    """
+    if not encoders or len(set(encoders)) < len(encoders):
+        raise ValueError(f"encoders are {list(encoders)}, but distinct ones are wanted")
+    found = []
+    for encoder in encoders:
+        folder = Path(output) / re.sub(r"[^\w.+-]+", "_", encoder).strip("_")
+        settings = [
+            *overrides,
+            f"encoder={json.dumps(encoder)}",
+            f"output={json.dumps(str(folder))}",
+        ]
+        wanted = config_to_dict(read_task_recipe(recipe, settings))
+        results = _results(folder)
+        if results is None or results["recipe"] != wanted:
+            if begun is not None:
+                begun(encoder)
+            _train(recipe, settings)
+            results = _results(folder)
+        assert results is not None
+        found.append(results)
+    first = _measured(found[0])["mean"]
+    compared = []
+    for encoder, results in zip(encoders, found, strict=True):
+        measured, runs = _measured(results), results["runs"].values()
+        compared.append(
+            Compared(
+                encoder,
+                "test" if results["test"] else "dev",
+                measured["mean"],
+                measured["deviation"],
+                [of_seed[results["metric"]] for of_seed in measured["seeds"].values()],
+                100 * (measured["mean"] - first) / (100 - first) if first < 100 else 0.0,
+                next(iter(runs))["n_parameters"],
+                sum(run["seconds"] for run in runs) / len(runs) + results["seconds_encoding"],
+                results["peak_memory"],
+            )
+        )
+    return found[0]["metric"], compared
+
+
+def _measured(results: dict[str, Any]) -> dict[str, Any]:
+    measured: dict[str, Any] = results["test"] or results["dev"]
+    return measured
+
+
+def _results(folder: Path) -> dict[str, Any] | None:
+    path = folder / RESULTS_FILE
+    if not path.exists():
+        return None
+    values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return values
+
+
+def _train(recipe: str | Path, settings: Sequence[str]) -> None:
+    command = [sys.executable, "-m", "elmo", "train", str(recipe), "--resume"]
+    for setting in settings:
+        command += ["--set", setting]
+    ended = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+    if ended.returncode:
+        raise ValueError(f"{' '.join(command)} failed with {ended.returncode}: see above")
