@@ -1,0 +1,1 @@
+"""Text classification: one label or several for a text."""
