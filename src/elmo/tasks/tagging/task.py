@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.tasks.features import Features
-from elmo.tasks.tag_spans import are_span_tags, rewritten, scheme_tags
+from elmo.tasks.tag_spans import are_span_tags, rewritten, scheme_tags, split_tag
 from elmo.tasks.tagging.data import (
     TaggedSentence,
     read_tagged,
@@ -65,9 +65,15 @@ class Tagging:
         return {"spans": True, "tags": scheme_tags(span_labels(examples), settings.scheme)}
 
     def check(self, examples: Sequence[TaggedSentence], labels: Mapping[str, Any]) -> None:
-        """Warn of tags that the training data does not have."""
+        """Warn of tags that the training data does not have.
+
+        Raises:
+            ValueError: If those of the training data write spans, and one here does not.
+        """
         known = labels["tags"]
         if labels["spans"]:
+            for tag in set(chain.from_iterable(_tags(example) for example in examples)):
+                split_tag(tag)
             known = [*known, *(tag for scheme in ("BIO", "BIOES") for tag in _in(scheme, known))]
         unknown = unknown_tags(examples, known)
         if unknown:
