@@ -129,7 +129,7 @@ def test_a_name_without_scores_is_refused(axes):
 def test_layer_weights_fill_the_row_in_order(axes):
     draw_layer_weights(axes, {"ner": [0.2, 0.5, 0.3], "srl": [0.02, 0.9, 0.08]})
     widths = [bar.get_width() for bar in axes.patches][:6]
-    assert widths == [0.2, 0.5, 0.3, 0.02, 0.9, 0.08]
+    assert widths == pytest.approx([0.2, 0.5, 0.3, 0.02, 0.9, 0.08])
     assert [text.get_text() for text in axes.texts] == ["0.20", "0.50", "0.30", "0.90", "0.08"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.tasks.toy_tagging import toy_recipe
+from tests.tasks.toy_tagging import toy_recipe, write_toy
 
 from elmo.tasks import fit
 from elmo.tasks.run import RESULTS_FILE, drawn, train_task
@@ -19,16 +19,19 @@ from elmo.training_state import STATE_FILE
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    recipe = toy_recipe(folder, seeds=[1, 2], training__n_epochs=40)
+    recipe = toy_recipe(folder, seeds=[1, 2], training__n_epochs=20)
     return recipe, train_task(recipe)
 
 
-def test_a_tagger_learns_what_can_be_learned(runs):
-    recipe, results = runs
-    trained = Trained.load(recipe.output)
-    examples = trained.task.read(Path(recipe.data.train[0]), recipe.model)
-    assert trained.evaluate(examples)["f1"] >= 99
-    assert all(scores["f1"] > 90 for scores in results.dev.values())
+def test_a_tagger_learns_twenty_sentences_by_heart(tmp_path):
+    train = str(write_toy(tmp_path / "train.txt"))
+    recipe = toy_recipe(tmp_path, data__dev=[train], training__n_epochs=40)
+    assert train_task(recipe).dev[1]["f1"] >= 99
+
+
+def test_a_tagger_finds_names_in_other_sentences(runs):
+    _, results = runs
+    assert all(scores["f1"] > 80 for scores in results.dev.values())
 
 
 def test_a_loaded_model_answers_as_when_it_was_saved(runs):
