@@ -5,10 +5,12 @@ Each encoder's runs are processes of their own, so that their memory can be told
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,32 +75,20 @@ def compare_encoders(
     found = []
     for encoder in encoders:
         folder = Path(output) / re.sub(r"[^\w.+-]+", "_", encoder).strip("_")
-        settings = [
-            *overrides,
-            f"encoder={json.dumps(encoder)}",
-            f"output={json.dumps(str(folder))}",
-        ]
-        wanted = config_to_dict(read_task_recipe(recipe, settings))
-        results = _results(folder)
-        if results is None or results["recipe"] != wanted:
-            if begun is not None:
-                begun(encoder)
-            _train(recipe, settings)
-            results = _results(folder)
-        assert results is not None
-        found.append(results)
-    first = _measured(found[0])["mean"]
+        settings = [*overrides, f"encoder={json.dumps(encoder)}"]
+        found.append(results_of(recipe, settings, folder, begun=begun and partial(begun, encoder)))
+    first = measured(found[0])["mean"]
     compared = []
     for encoder, results in zip(encoders, found, strict=True):
-        measured, runs = _measured(results), results["runs"].values()
+        scores, runs = measured(results), results["runs"].values()
         compared.append(
             Compared(
                 encoder,
                 "test" if results["test"] else "dev",
-                measured["mean"],
-                measured["deviation"],
-                [of_seed[results["metric"]] for of_seed in measured["seeds"].values()],
-                100 * (measured["mean"] - first) / (100 - first) if first < 100 else 0.0,
+                scores["mean"],
+                scores["deviation"],
+                [of_seed[results["metric"]] for of_seed in scores["seeds"].values()],
+                100 * (scores["mean"] - first) / (100 - first) if first < 100 else 0.0,
                 next(iter(runs))["n_parameters"],
                 sum(run["seconds"] for run in runs) / len(runs) + results["seconds_encoding"],
                 results["peak_memory"],
@@ -107,23 +97,45 @@ def compare_encoders(
     return found[0]["metric"], compared
 
 
-def _measured(results: dict[str, Any]) -> dict[str, Any]:
-    measured: dict[str, Any] = results["test"] or results["dev"]
-    return measured
+def measured(results: dict[str, Any]) -> dict[str, Any]:
+    """Scores on test where there is one, else on dev: `mean`, `deviation`, `seeds`."""
+    scores: dict[str, Any] = results["test"] or results["dev"]
+    return scores
 
 
-def _results(folder: Path) -> dict[str, Any] | None:
-    path = folder / RESULTS_FILE
-    if not path.exists():
-        return None
+def results_of(
+    recipe: str | Path,
+    overrides: Sequence[str],
+    output: str | Path,
+    *,
+    begun: Callable[[], object] | None = None,
+) -> dict[str, Any]:
+    """What `results.json` of a recipe's runs says; they are made if they are not there yet.
+
+    Args:
+        recipe: A TOML file.
+        overrides: `key=value` in place of the recipe's.
+        output: Folder of the runs; those that were broken off go on.
+        begun: Called if there is anything to do.
+
+    Raises:
+        ValueError: If the folder holds runs by another recipe, or a run fails.
+    """
+    settings = [*overrides, f"output={json.dumps(str(output))}"]
+    wanted = config_to_dict(read_task_recipe(recipe, settings))
+    path = Path(output) / RESULTS_FILE
+    if not path.exists() or _read(path)["recipe"] != wanted:
+        if begun is not None:
+            begun()
+        command = [sys.executable, "-m", "elmo", "train", str(recipe), "--resume"]
+        for setting in settings:
+            command += ["--set", setting]
+        ended = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+        if ended.returncode:
+            raise ValueError(f"{shlex.join(command)} failed with {ended.returncode}: see above")
+    return _read(path)
+
+
+def _read(path: Path) -> dict[str, Any]:
     values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return values
-
-
-def _train(recipe: str | Path, settings: Sequence[str]) -> None:
-    command = [sys.executable, "-m", "elmo", "train", str(recipe), "--resume"]
-    for setting in settings:
-        command += ["--set", setting]
-    ended = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
-    if ended.returncode:
-        raise ValueError(f"{' '.join(command)} failed with {ended.returncode}: see above")

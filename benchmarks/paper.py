@@ -1,0 +1,225 @@
+"""Tables 1 to 3 and figures 1 and 2 of the paper, at the scale of a machine.
+
+    python benchmarks/paper.py table1 FOLDER [--tasks ner sst5] [--recipes full] [--set ...]
+
+An experiment trains each task's recipe in several variants; FOLDER keeps the runs, so that what was
+done is only read, and an interrupted run goes on. It prints a table with the paper's figures beside
+ours, and writes results/paper/EXPERIMENT.json and a picture. `--recipes cpu` (the default) takes
+the recipes that a laptop can do, `full` those of the paper's sizes.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from circumstances import circumstances, write_result
+
+from elmo.plots import save_curves, save_layer_weights, save_scores
+from elmo.tasks.comparison import measured, results_of
+
+RECIPES = {
+    "squad": "recipes/squad/squad",
+    "snli": "recipes/snli/snli-small",
+    "srl": "recipes/srl/propbank-ewt",
+    "coref": "recipes/coref/litbank",
+    "ner": "recipes/ner/wikigold",
+    "sst5": "recipes/sst5/sst5",
+}
+NONE, ELMO = ["encoder=none"], ["encoder=elmo"]
+EXPERIMENTS: dict[str, dict[str, list[str]]] = {
+    "table1": {"baseline": NONE, "+ ELMo": ELMO},
+    "table2": {
+        "baseline": NONE,
+        "last layer only": [*ELMO, "mix.layers=last"],
+        "all layers, λ = 1": [*ELMO, "mix.l2=1.0"],
+        "all layers, λ = 0.001": [*ELMO, "mix.l2=0.001"],
+    },
+    "table3": {
+        "input only": [*ELMO, "where=input"],
+        "input and output": [*ELMO, "where=both"],
+        "output only": [*ELMO, "where=output"],
+    },
+    "gamma": {"γ learned": [*ELMO, "mix.gamma=true"], "γ = 1": [*ELMO, "mix.gamma=false"]},
+    "figure1": {
+        f"{name}, {share:.0%} of the data": [*encoder, f"data.share={share}"]
+        for share in (0.01, 0.1, 1.0)
+        for name, encoder in (("baseline", NONE), ("+ ELMo", ELMO))
+    },
+    "figure2": {"input and output": [*ELMO, "where=both"]},
+}
+PAPER: dict[str, dict[str, dict[str, float]]] = {
+    "table1": {
+        "squad": {"baseline": 81.1, "+ ELMo": 85.8},
+        "snli": {"baseline": 88.0, "+ ELMo": 88.7},
+        "srl": {"baseline": 81.4, "+ ELMo": 84.6},
+        "coref": {"baseline": 67.2, "+ ELMo": 70.4},
+        "ner": {"baseline": 90.15, "+ ELMo": 92.22},
+        "sst5": {"baseline": 51.4, "+ ELMo": 54.7},
+    },
+    "table2": {
+        "squad": {
+            "baseline": 80.8,
+            "last layer only": 84.7,
+            "all layers, λ = 1": 85.0,
+            "all layers, λ = 0.001": 85.2,
+        },
+        "snli": {
+            "baseline": 88.1,
+            "last layer only": 89.1,
+            "all layers, λ = 1": 89.3,
+            "all layers, λ = 0.001": 89.5,
+        },
+        "srl": {
+            "baseline": 81.6,
+            "last layer only": 84.1,
+            "all layers, λ = 1": 84.6,
+            "all layers, λ = 0.001": 84.8,
+        },
+    },
+    "table3": {
+        "squad": {"input only": 85.1, "input and output": 85.6, "output only": 84.8},
+        "snli": {"input only": 88.9, "input and output": 89.5, "output only": 88.7},
+        "srl": {"input only": 84.7, "input and output": 84.3, "output only": 80.8},
+    },
+}
+"""Figures of Peters et al. (2018): table 1 on test, tables 2 and 3 on dev; of larger data, models
+and, for most tasks, other data than ours."""
+
+
+def main() -> None:
+    """Make the runs of an experiment and tell what came of them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("experiment", choices=EXPERIMENTS)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--tasks", nargs="+", choices=RECIPES, default=list(RECIPES))
+    parser.add_argument("--recipes", choices=("cpu", "full"), default="cpu")
+    parser.add_argument("--set", action="append", default=[], help="key=value for all runs")
+    parser.add_argument("--out", type=Path, default=Path("results/paper"))
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    tasks = {task: runs_of(task, arguments) for task in arguments.tasks}
+    result = {
+        "what": f"{arguments.experiment} of Peters et al. (2018), {arguments.recipes} recipes",
+        "settings": arguments.set,
+        "tasks": {task: told(arguments.experiment, task, runs) for task, runs in tasks.items()},
+        "circumstances": circumstances(2),
+    }
+    write_result(arguments.out / f"{arguments.experiment}.json", result)
+    picture = arguments.out / f"{arguments.experiment}.png"
+    if arguments.experiment == "figure1":
+        draw_learning(tasks, arguments, picture)
+    elif arguments.experiment == "figure2":
+        draw_weights(tasks, picture)
+    else:
+        for task, runs in tasks.items():
+            of_task = picture.with_stem(f"{picture.stem}-{task}")
+            save_scores(of_task, scores_of(runs), xlabel=f"{task}: {runs_metric(runs)} (%)")
+
+
+def runs_of(task: str, arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Results of a task's variants; those of experiments that share a variant are shared."""
+    suffix = "-cpu" if arguments.recipes == "cpu" else ""
+    found = {}
+    for name, settings in EXPERIMENTS[arguments.experiment].items():
+        place = "_".join(sorted(settings)).replace("=", "-")
+        found[name] = results_of(
+            f"{RECIPES[task]}{suffix}.toml",
+            [*arguments.set, *settings],
+            arguments.folder / task / place,
+            begun=lambda name=name: print(f"{task}, {name}:", flush=True),
+        )
+    return found
+
+
+def told(experiment: str, task: str, runs: Mapping[str, Any]) -> dict[str, Any]:
+    """A task's part of the results, printed too."""
+    rows = {}
+    first = measured(next(iter(runs.values())))["mean"]
+    for name, results in runs.items():
+        scores = measured(results)
+        paper = PAPER.get(experiment, {}).get(task, {}).get(name)
+        fewer = 100 * (scores["mean"] - first) / (100 - first)
+        rows[name] = {
+            "mean": scores["mean"],
+            "deviation": scores["deviation"],
+            "scores": [of[results["metric"]] for of in scores["seeds"].values()],
+            "error_reduction": fewer,
+            "paper": paper,
+            "seconds": [run["seconds"] for run in results["runs"].values()],
+            "layer_weights": [run["layer_weights"] for run in results["runs"].values()],
+        }
+        beside = "" if paper is None else f"   paper {paper:.2f}"
+        print(
+            f"{task:<6} {name:<32} {scores['mean']:6.2f} ± {scores['deviation']:4.2f}   "
+            f"{fewer:5.1f} % fewer errors{beside}"
+        )
+    recipe = next(iter(runs.values()))["recipe"]
+    return {"metric": runs_metric(runs), "data": recipe["data"], "rows": rows}
+
+
+def runs_metric(runs: Mapping[str, Any]) -> str:
+    """The metric of a task's runs."""
+    return str(next(iter(runs.values()))["metric"])
+
+
+def scores_of(runs: Mapping[str, Any]) -> dict[str, Sequence[float]]:
+    """Of each variant, one score per seed."""
+    return {
+        name: [of[results["metric"]] for of in measured(results)["seeds"].values()]
+        for name, results in runs.items()
+    }
+
+
+def draw_learning(
+    tasks: Mapping[str, Mapping[str, Any]], arguments: argparse.Namespace, path: Path
+) -> None:
+    """Figure 1: score by updates with all data, and by share of the data."""
+    rows = []
+    for task, runs in tasks.items():
+        metric = runs_metric(runs)
+        updates = {
+            name.partition(",")[0]: learning_curve(Path(results["recipe"]["output"]), metric)
+            for name, results in runs.items()
+            if results["recipe"]["data"]["share"] == 1.0
+        }
+        shares: dict[str, tuple[list[float], list[float]]] = {}
+        for name, results in runs.items():
+            places, heights = shares.setdefault(name.partition(",")[0], ([], []))
+            places.append(100 * results["recipe"]["data"]["share"])
+            heights.append(measured(results)["mean"])
+        ylabel = f"{task}: {metric} on dev (%)"
+        rows.append(
+            [
+                {"curves": updates, "xlabel": "updates", "ylabel": ylabel},
+                {"curves": shares, "xlabel": "share of the training data (%)", "ylabel": ylabel},
+            ]
+        )
+    save_curves(path, rows)
+
+
+def learning_curve(output: Path, metric: str) -> tuple[list[float], list[float]]:
+    """Steps, and the first seed's score on dev after each."""
+    folder = min(output.glob("seed-*"))
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    measured_lines = [line for line in lines if f"dev/{metric}" in line]
+    return (
+        [line["step"] for line in measured_lines],
+        [line[f"dev/{metric}"] for line in measured_lines],
+    )
+
+
+def draw_weights(tasks: Mapping[str, Mapping[str, Any]], path: Path) -> None:
+    """Figure 2: the weight of each layer, at the input and at the output, the seeds' mean."""
+    panels: dict[str, dict[str, list[float]]] = {"input": {}, "output": {}}
+    for task, runs in tasks.items():
+        (results,) = runs.values()
+        for place, of_tasks in panels.items():
+            weights = [run["layer_weights"][place][0] for run in results["runs"].values()]
+            of_tasks[task] = [sum(layer) / len(weights) for layer in zip(*weights, strict=True)]
+    save_layer_weights(path, panels)
+
+
+if __name__ == "__main__":
+    main()
