@@ -17,6 +17,7 @@ from elmo.cli import (
     pretrain,
     score,
     substitutes,
+    train_static,
 )
 from elmo.cli.console import report_errors
 
@@ -38,6 +39,7 @@ app.command("adapt")(adapt.adapt)
 app.command("perplexity")(perplexity.perplexity)
 app.command("score")(score.score)
 app.command("substitutes")(substitutes.substitutes)
+app.command("train-static")(train_static.train_static)
 
 
 @app.callback()

@@ -1,4 +1,4 @@
-"""What ELMo is compared with, and ELMo itself, behind one interface: layers of vectors of tokens."""
+"""What ELMo is compared with, and itself, behind one interface: layers of vectors of tokens."""
 
 from elmo.encoders.encoder import Encoder, EncoderRecord, LayersModule, check_same, record
 from elmo.encoders.layer_cache import CachedLayers, cached_layers

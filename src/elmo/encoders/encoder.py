@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -43,6 +43,7 @@ class LayersModule(nn.Module, ABC):
         """
 
 
+@runtime_checkable
 class Encoder(Protocol):
     """Layers of vectors of tokens, by weights that never change."""
 
@@ -65,8 +66,9 @@ class Encoder(Protocol):
     def encode_layers(
         self, sentences: Sequence[Sequence[str]]
     ) -> list[Float[np.ndarray, "layers tokens dim"]]:
-        """Vectors of every token at every layer; neighbours and order change them by no more than
-        rounding.
+        """Vectors of every token at every layer.
+
+        Neighbours and order change them by no more than rounding.
 
         Args:
             sentences: Tokenized sentences of any lengths, none included.
@@ -124,9 +126,7 @@ def check_same(encoder: Encoder, trained_on: EncoderRecord) -> None:
         )
 
 
-def digest(
-    kind: str, settings: Mapping[str, Any], arrays: Iterable[tuple[str, Any]]
-) -> str:
+def digest(kind: str, settings: Mapping[str, Any], arrays: Iterable[tuple[str, Any]]) -> str:
     """An identity: of a kind of encoder, its settings as JSON, and its named arrays."""
     made = hashlib.sha256(json.dumps([kind, settings], sort_keys=True).encode())
     for name, array in arrays:

@@ -27,7 +27,7 @@ class _Stored:
             self.__dict__.update(state)
 
 
-_ARRAYS = {
+_ARRAYS: dict[tuple[str, str], Any] = {
     ("numpy", "ndarray"): np.ndarray,
     ("numpy", "dtype"): np.dtype,
     ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
@@ -94,7 +94,8 @@ def read_gensim(
     if not hasattr(stored, "min_n"):
         vectors, ngrams = array("vectors"), None
     else:
-        ngrams = Ngrams(array("vectors_ngrams"), int(stored.min_n), int(stored.max_n))
+        min_n, max_n = (int(getattr(stored, name)) for name in ("min_n", "max_n"))
+        ngrams = Ngrams(array("vectors_ngrams"), min_n, max_n)
         with extra("compare", str(path)):
             vectors = _with_ngrams(words, array("vectors_vocab"), ngrams)
     if len(vectors) != len(words):

@@ -231,9 +231,7 @@ class _Cache:
         finally:
             lock.release()
 
-    def compute(
-        self, missing: Wanted, writer: SegmentWriter, progress: Progress | None
-    ) -> None:
+    def compute(self, missing: Wanted, writer: SegmentWriter, progress: Progress | None) -> None:
         """Encode sentences, the longest first, and make them safe group by group."""
         n_tokens = sum(map(len, missing.values()))
         done = 0

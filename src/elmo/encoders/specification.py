@@ -53,9 +53,7 @@ def read_specification(text: str) -> tuple[Part, ...]:
                 "several with + between"
             )
         if kind in (STATIC, TRANSFORMER) and not argument:
-            raise ValueError(
-                f'"{name.strip()}" does not say which: give {kind}:{TAKES[kind]}'
-            )
+            raise ValueError(f'"{name.strip()}" does not say which: give {kind}:{TAKES[kind]}')
         if kind in (NONE, TFIDF) and colon:
             raise ValueError(f'"{name.strip()}": {kind} takes nothing behind a colon')
         if kind == ELMO and colon and not argument:

@@ -73,7 +73,7 @@ class StaticEncoder:
 
     @classmethod
     def open(cls, path: str | Path, *, name: str | None = None) -> "StaticEncoder":
-        """The vectors in a file, of any kind that `static_files.read` knows; raises as that does."""
+        """The vectors in a file, of any kind that `static_files.read` knows; it raises as that."""
         from elmo.encoders.static_files import read
 
         words, vectors, ngrams = read(Path(path))

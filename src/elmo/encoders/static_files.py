@@ -102,7 +102,9 @@ def _read_text(path: Path) -> StaticFile:
                 n_words, dim = map(int, sizes)
                 continue
         if not line:
-            raise ValueError(f"{path}, line {number}: is empty, but a word and numbers were expected")
+            raise ValueError(
+                f"{path}, line {number}: is empty, but a word and numbers were expected"
+            )
         if dim is None:
             dim = line.count(separator)
             if dim == 0:

@@ -67,9 +67,7 @@ class Tfidf:
         self._vectorizer.idf_ = self.weights
 
     @classmethod
-    def fit(
-        cls, documents: Sequence[Sequence[str]], config: TfidfConfig | None = None
-    ) -> "Tfidf":
+    def fit(cls, documents: Sequence[Sequence[str]], config: TfidfConfig | None = None) -> "Tfidf":
         """Choose and weigh terms by the tokenized documents to train on.
 
         Raises:
@@ -136,7 +134,7 @@ class Tfidf:
         values = read_json(where)
         if values.get("format") != "tfidf" or values.get("version") != FORMAT_VERSION:
             raise ValueError(
-                f'{where} has format {values.get("format")!r}, version {values.get("version")!r}, '
+                f"{where} has format {values.get('format')!r}, version {values.get('version')!r}, "
                 f'but "tfidf", version {FORMAT_VERSION} was expected'
             )
         config = config_from_dict(TfidfConfig, values.get("config"), str(where))

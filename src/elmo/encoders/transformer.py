@@ -59,7 +59,7 @@ class TransformerEncoder:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: Any,
         tokenizer: Any,
         name: str = "transformer",
         *,
@@ -72,7 +72,7 @@ class TransformerEncoder:
             )
         self.name = name
         self.n_without_pieces = 0
-        self._model: Any = model.eval().float().requires_grad_(False)
+        self._model = model.eval().float().requires_grad_(False)
         self._max_pieces = _max_pieces(self._model, tokenizer, name, max_pieces)
         self._subwords = Subwords(tokenizer, self._max_pieces)
         self._tokenizer = tokenizer
@@ -251,7 +251,7 @@ def _read(
 
 
 def _in_turns(pieces: Iterator[tuple[int, int]]) -> Iterator[tuple[list[int], list[int]]]:
-    """First the first piece of every word, then the second ones, …
+    """First the first piece of every word, then the second ones, and so on.
 
     So no word is added to twice at a time: on a GPU the order of such additions is by chance.
     """
@@ -308,9 +308,10 @@ def _groups(sentences: list[list[str]], n_words: int) -> Iterator[list[list[str]
 def _max_pieces(model: Any, tokenizer: Any, name: str, wanted: int | None) -> int:
     """Pieces of a pass: what is wanted, or else as many as the model can read."""
     positions = getattr(model.config, "max_position_embeddings", None)
-    of_embeddings = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
-    if positions is not None and getattr(of_embeddings, "padding_idx", None) is not None:
-        positions -= of_embeddings.padding_idx + 1  # RoBERTa counts positions from there
+    of_positions = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
+    before = getattr(of_positions, "padding_idx", None)
+    if positions is not None and before is not None:
+        positions -= before + 1  # RoBERTa counts positions from there
     if positions is not None and positions < 1:  # which is how some say that there is no bound
         positions = None
     bounds = [n for n in (positions, tokenizer.model_max_length) if n is not None and n < 1 << 20]
@@ -356,13 +357,17 @@ def _told(name: str) -> Iterator[None]:
         yield
     except SafetensorError as error:
         raise ValueError(f"{name}: its weights are damaged ({error})") from None
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        said = " ".join(str(error).split())
-        said = re.split(r"(?<=[.!?]) ", said)[0][:300]
-        kind = FileNotFoundError if isinstance(error, OSError) else ValueError
-        if isinstance(error, ImportError):
-            kind = ImportError
-        raise kind(f"{name} cannot be read: {said}") from None
+    except OSError as error:
+        raise FileNotFoundError(f"{name} cannot be read: {_first_sentence(error)}") from None
+    except ImportError as error:
+        raise ImportError(f"{name} cannot be read: {_first_sentence(error)}") from None
+    except (ValueError, KeyError, RuntimeError) as error:
+        raise ValueError(f"{name} cannot be read: {_first_sentence(error)}") from None
+
+
+def _first_sentence(error: Exception) -> str:
+    said = " ".join(str(error).split()) or type(error).__name__
+    return re.split(r"(?<=[.!?]) ", said)[0][:300]
 
 
 @contextmanager
