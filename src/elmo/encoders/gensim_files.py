@@ -35,6 +35,7 @@ _ARRAYS: dict[tuple[str, str], Any] = {
     ("numpy.core.numeric", "_frombuffer"): np.empty(1).__reduce_ex__(5)[0],
     ("collections", "OrderedDict"): dict,
     ("collections", "defaultdict"): lambda *_: {},
+    **{("builtins", kind.__name__): kind for kind in (int, float, list, dict, set, tuple)},
     ("_codecs", "encode"): lambda text, _: text.encode("latin1"),  # bytes, as Python 2 stored them
 }
 

@@ -165,7 +165,7 @@ def train_static(
         n_sentences=passes.n_sentences,
         n_tokens=passes.n_tokens,
         n_words=len(model.wv),
-        n_covered=sum(model.wv.get_vecattr(word, "count") for word in model.wv.index_to_key),
+        n_covered=sum(int(model.wv.get_vecattr(w, "count")) for w in model.wv.index_to_key),
         seconds=time.perf_counter() - start,
     )
     _write(model, output, config, made)
