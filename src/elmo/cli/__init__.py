@@ -21,6 +21,7 @@ from elmo.cli import (
     score,
     substitutes,
     train,
+    train_static,
 )
 from elmo.cli.console import report_errors
 
@@ -46,6 +47,7 @@ app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
 app.command("compare-encoders")(compare_encoders.compare_encoders)
+app.command("train-static")(train_static.train_static)
 
 
 @app.callback()

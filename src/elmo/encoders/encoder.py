@@ -66,8 +66,9 @@ class Encoder(Protocol):
     def encode_layers(
         self, sentences: Sequence[Sequence[str]]
     ) -> list[Float[np.ndarray, "layers tokens dim"]]:
-        """Vectors of every token at every layer; neighbours and order change them by no more than
-        rounding.
+        """Vectors of every token at every layer.
+
+        Neighbours and order change them by no more than rounding.
 
         Args:
             sentences: Tokenized sentences of any lengths, none included.
