@@ -226,9 +226,9 @@ def _layer_sources(
     folder = Path(recipe.cache) if recipe.cache else DEFAULT_CACHE.expanduser()
 
     def source(encoder: Encoder) -> LayersOf:
-        def shown(share: float) -> None:
+        def shown(done: int, total: int) -> None:
             if progress is not None:
-                progress(share, f"{encoder.name} reads {len(sentences):,} sentences")
+                progress(done / max(total, 1), f"{encoder.name} has read {done:,} of {total:,} tokens")
 
         with accelerator.main_process_first():
             kept = cached_layers(
