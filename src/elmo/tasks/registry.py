@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from elmo.tasks.task import Task
 
 TASKS = {
+    "bcn": "elmo.tasks.classification.bcn",
+    "classification": "elmo.tasks.classification.task",
     "tagging": "elmo.tasks.tagging.task",
 }
 

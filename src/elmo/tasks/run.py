@@ -24,10 +24,12 @@ from elmo.config import config_to_dict
 from elmo.encoders.encoder import Encoder
 from elmo.encoders.layer_cache import cached_layers
 from elmo.encoders.specification import open_encoders
+from elmo.tasks.documents import fitted_documents, open_token_encoders
 from elmo.tasks.features import Features, LayersOf, words_of
 from elmo.tasks.fit import Fit, Fitted, Progress, accelerator_for
 from elmo.tasks.recipe import TaskRecipe
 from elmo.tasks.registry import task_named
+from elmo.tasks.task import ReadsTraining
 from elmo.tasks.trained import TASK_FILE, Trained, new_model, with_seed
 from elmo.training_state import STATE_FILE
 
@@ -103,7 +105,7 @@ def train_task(
         task = task_named(recipe.task)
         data = read_data(recipe)
         begun = time.monotonic()
-        encoders = open_encoders(recipe.encoder, device=str(accelerator.device))
+        encoders = open_token_encoders(task, recipe.encoder, device=str(accelerator.device))
         sources = _layer_sources(recipe, encoders, data, accelerator, progress)
         seconds_encoding = time.monotonic() - begun
         dev, test, fitted, weights = {}, {}, {}, {}
@@ -139,7 +141,11 @@ def read_data(recipe: TaskRecipe) -> TaskData:
     parts = {}
     for name in ("train", "dev", "test"):
         paths = [Path(path) for path in getattr(recipe.data, name)]
-        parts[name] = list(chain.from_iterable(task.read(path, recipe.model) for path in paths))
+        if name == "train" and isinstance(task, ReadsTraining):
+            read: Callable[[Path, Any], list[Any]] = task.read_training
+        else:
+            read = task.read
+        parts[name] = list(chain.from_iterable(read(path, recipe.model) for path in paths))
         if paths and not parts[name]:
             raise ValueError(f"{', '.join(map(str, paths))}: no example was found")
     if recipe.data.n_dev is not None:
@@ -175,7 +181,10 @@ def _train_seed(
     """Train one model, and read its best state again."""
     task, folder = task_named(recipe.task), Path(recipe.output) / f"seed-{seed}"
     train = drawn(data.train, recipe, seed)
-    labels = task.labels(train, recipe.model)
+    labels = {
+        **task.labels(train, recipe.model),
+        **fitted_documents(task, recipe.encoder, train, recipe.model),
+    }
     task.check(data.dev, labels)
     vocabulary = words_of(
         chain.from_iterable(map(task.texts, train)),
@@ -228,7 +237,9 @@ def _layer_sources(
     def source(encoder: Encoder) -> LayersOf:
         def shown(done: int, total: int) -> None:
             if progress is not None:
-                progress(done / max(total, 1), f"{encoder.name} has read {done:,} of {total:,} tokens")
+                progress(
+                    done / max(total, 1), f"{encoder.name} has read {done:,} of {total:,} tokens"
+                )
 
         with accelerator.main_process_first():
             kept = cached_layers(

@@ -47,6 +47,14 @@ class TaskModel(nn.Module):
 
 
 @runtime_checkable
+class ReadsTraining(Protocol):
+    """A task that learns from more, or other, examples of a file than it is measured on."""
+
+    def read_training(self, path: Path, settings: Any) -> list[Example]:
+        """Labelled examples to learn from; errors name file and line."""
+
+
+@runtime_checkable
 class Task(Protocol):
     """A task.
 

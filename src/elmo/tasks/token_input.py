@@ -41,6 +41,7 @@ class TokenInput(nn.Module):
         mix: How the layers of each become one vector.
         where: Where these are taken in: `input`, `output`, `both`.
         learned: Encoders that learn with the task, in place of what batches bring.
+        optional: Whether a task can do without any vector of tokens.
 
     Attributes:
         dim: Size of a vector at the input.
@@ -59,6 +60,7 @@ class TokenInput(nn.Module):
         *,
         where: str = "input",
         learned: Sequence[nn.Module] = (),
+        optional: bool = False,
     ) -> None:
         super().__init__()
         self.config, self.mix = config, mix or MixConfig()
@@ -73,7 +75,7 @@ class TokenInput(nn.Module):
         self.output_mixes = _mixes(encoders if at_output else (), self.mix)
         self.dim = config.word_dim + config.char_filters + (sum(mixed) if at_input else 0)
         self.output_dim = sum(mixed) if at_output else 0
-        if not self.dim:
+        if not self.dim and not optional:
             raise ValueError(
                 "a token has no vector: give an encoder at the input, input.word_dim or "
                 "input.char_filters"
@@ -87,7 +89,10 @@ class TokenInput(nn.Module):
         parts += self._mixed(self.input_mixes, encoded, batch)
         beside = self._mixed(self.output_mixes, encoded, batch)
         nothing = batch.mask.new_zeros((*batch.mask.shape, 0), dtype=torch.float32)
-        return TokenVectors(torch.cat(parts, -1), torch.cat(beside, -1) if beside else nothing)
+        return TokenVectors(
+            torch.cat(parts, -1) if parts else nothing,
+            torch.cat(beside, -1) if beside else nothing,
+        )
 
     def penalty(self) -> Float[Tensor, ""]:
         """λ‖w‖² of all mixes."""

@@ -16,9 +16,10 @@ from safetensors.torch import load_file, save_file
 from elmo.checkpoints.together import replaced_together
 from elmo.config import config_to_dict, read_json
 from elmo.encoders.encoder import Encoder, EncoderRecord, check_same, record
-from elmo.encoders.specification import open_encoders
+from elmo.encoders.specification import TFIDF
 from elmo.model.device import named_device
 from elmo.tasks.batches import sorted_batches
+from elmo.tasks.documents import open_token_encoders
 from elmo.tasks.features import Features
 from elmo.tasks.recipe import TaskRecipe, task_recipe
 from elmo.tasks.registry import task_named
@@ -97,7 +98,9 @@ class Trained:
         recipe = task_recipe(values["recipe"], str(where))
         target = named_device(device)
         if encoder is None or isinstance(encoder, str):
-            encoder = open_encoders(encoder or recipe.encoder, device=str(target))
+            encoder = open_token_encoders(
+                task_named(recipe.task), encoder or recipe.encoder, device=str(target)
+            )
         encoders = tuple(encoder)
         check_encoders(encoders, [EncoderRecord(**each) for each in values["encoders"]], where)
         vocabulary = Vocabulary.read(folder / WORDS_FILE)
@@ -184,6 +187,7 @@ def new_model(
         recipe.mix,
         where=recipe.where,
         learned=[encoder.trainable() for encoder in encoders] if learns else (),
+        optional=TFIDF in labels,
     )
     return task_named(recipe.task).model(recipe.model, inputs, labels)
 
