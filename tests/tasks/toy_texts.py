@@ -34,13 +34,13 @@ def text_recipe(folder: Path, task: str = "classification", **changes: object) -
             "train": [str(write_texts(folder / "train.tsv", several=several))],
             "dev": [str(write_texts(folder / "dev.tsv", n=8, seed=2, several=several))],
         },
-        "input": {"word_dim": 12, "char_filters": 0, "dropout": 0.1, "min_count": 1},
+        "input": {"word_dim": 32, "char_filters": 0, "dropout": 0.1, "min_count": 1},
         "model": {"hidden_dim": 12, "dropout": 0.1},
         "optimiser": {"name": "adam", "learning_rate": 0.01, "schedule": "constant", "warmup": 0.0},
         "training": {"batch_size": 4, "n_epochs": 12, "patience": 0, "device": "cpu"},
     }
     if task == "bcn":
-        values["model"] = {"hidden_dim": 12, "head_dim": 12, "dropout": 0.1}
+        values["model"] = {"hidden_dim": 32, "head_dim": 32, "dropout": 0.1}
     for key, value in changes.items():
         *tables, name = key.split("__")
         table = values
