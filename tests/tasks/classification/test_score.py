@@ -67,3 +67,12 @@ def test_predictions_that_are_not_as_many_are_refused(predicted):
 def test_scores_of_nothing_are_refused():
     with pytest.raises(ValueError, match="at least one"):
         score_labels([], [])
+
+
+def test_one_label_alone_is_scored_as_one_of_many():
+    one, none = ("a",), ()
+    scores = score_labels([one, one, one, one], [one, one, one, none]).metrics
+    assert scores["accuracy"] == 75 and scores["precision/a"] == 100 and scores["recall/a"] == 75
+    for average in ("macro", "micro", "weighted"):
+        assert scores[f"f1_{average}"] == pytest.approx(100 * 2 * 0.75 / 1.75)
+    assert set(score_labels([one, one], [one, one]).metrics.values()) == {100}

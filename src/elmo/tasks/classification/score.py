@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from elmo.tasks.classification.data import in_order
 
 SCORES = {"precision": "precision", "recall": "recall", "f1": "f1-score"}
@@ -49,9 +51,18 @@ def score_labels(right: Sequence[Sequence[str]], predicted: Sequence[Sequence[st
         ) from None
     labels = in_order(label for row in (*right, *predicted) for label in row)
     binarizer = MultiLabelBinarizer(classes=labels)
-    # Texts by labels, 1 where a text has the label.
-    given, guessed = binarizer.fit_transform(right), binarizer.transform(predicted)
-    table: dict[str, Any] = {"target_names": labels, "zero_division": 0, "digits": 4}
+    # Texts by labels, 1 where a text has the label. A column more, which is not reported: a single
+    # one would be read as two classes.
+    given, guessed = (
+        np.pad(has, ((0, 0), (0, 1)))
+        for has in (binarizer.fit_transform(right), binarizer.transform(predicted))
+    )
+    table: dict[str, Any] = {
+        "labels": range(len(labels)),
+        "target_names": labels,
+        "zero_division": 0,
+        "digits": 4,
+    }
     by_name = metrics.classification_report(given, guessed, output_dict=True, **table)
     scores = {"accuracy": 100 * float(metrics.accuracy_score(given, guessed))}
     for average in ("macro", "micro", "weighted"):
