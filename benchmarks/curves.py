@@ -24,7 +24,7 @@ STEPS = {"tokens": "million tokens read", "minutes": "minutes"}
 
 
 def main() -> None:
-    """Read the logs, draw the picture, print how each run ended."""
+    """Draw the runs that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--names", nargs="+", help="instead of the folders' names")
@@ -35,13 +35,18 @@ def main() -> None:
     ]
     if len(set(names)) != len(arguments.runs):
         parser.error(f"{len(set(names))} different names for {len(arguments.runs)} runs")
-    runs = {name: read_run(run) for name, run in zip(names, arguments.runs, strict=True)}
+    draw(dict(zip(names, arguments.runs, strict=True)), arguments.out)
+
+
+def draw(folders: dict[str, Path], out: Path) -> None:
+    """Read the logs, draw the picture, print how each run ended."""
+    runs = {name: read_run(run) for name, run in folders.items()}
     heights = {
         "heldout": ("held-out perplexity (full softmax)", True),
         "train": ("training loss (nats, as trained)", False),
     }
     save_curves(
-        arguments.out,
+        out,
         [
             [
                 {
