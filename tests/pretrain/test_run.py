@@ -9,6 +9,7 @@ from tests.pretrain.test_recipe import RECIPES
 from tests.pretrain.toy import PATTERNS, log_lines, weights, write_toy
 
 from elmo.checkpoints.folder import load_folder
+from elmo.pretrain import validation
 from elmo.pretrain.corpus import build_corpus, read_sentences
 from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.ngram import NGram, ngram_perplexity
@@ -242,14 +243,12 @@ def test_training_stops_when_held_out_text_is_predicted_no_better(folder):
 
 
 def test_time_that_measuring_and_saving_take_is_not_training(folder, monkeypatch):
-    from elmo.pretrain import run
-
     def slow(*arguments):
         time.sleep(0.3)
         return measure(*arguments)
 
-    measure = run.perplexity_sums
-    monkeypatch.setattr(run, "perplexity_sums", slow)
+    measure = validation.perplexity_sums
+    monkeypatch.setattr(validation, "perplexity_sums", slow)
     settings = ["training.n_epochs=2", "validation.every_tokens=300"]
     began = time.monotonic()
     made = pretrain(read_recipe(folder / "toy.toml", settings))

@@ -13,7 +13,7 @@ from elmo.cli.console import INTERRUPTED, console, messages, share_done
 
 if TYPE_CHECKING:
     from elmo.pretrain.recipe import PretrainRecipe
-    from elmo.pretrain.run import Pretrained, Progress
+    from elmo.pretrain.report import Pretrained, Progress
 
 
 def pretrain(
