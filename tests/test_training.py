@@ -302,6 +302,9 @@ def test_patience_ends_after_measurements_that_were_no_better():
     assert patience.exhausted and patience.best == 4.0
     patience.improved(3.0)
     assert not patience.exhausted
+    for _ in range(5):
+        assert not patience.improved(9.0, counted=False)
+    assert not patience.exhausted and patience.improved(2.0, counted=False)
     endless = Patience(0)
     for _ in range(99):
         endless.improved(1.0)

@@ -266,10 +266,15 @@ class Patience:
     best: float = math.inf
     n_since: int = 0
 
-    def improved(self, loss: float) -> bool:
-        """Take note of a loss; whether it is the smallest so far."""
+    def improved(self, loss: float, *, counted: bool = True) -> bool:
+        """Take note of a loss; whether it is the smallest so far.
+
+        Args:
+            loss: The measurement.
+            counted: Whether it brings the end nearer if it is no better.
+        """
         better = loss < self.best
-        self.best, self.n_since = (loss, 0) if better else (self.best, self.n_since + 1)
+        self.best, self.n_since = (loss, 0) if better else (self.best, self.n_since + counted)
         return better
 
     @property

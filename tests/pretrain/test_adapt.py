@@ -2,6 +2,7 @@
 
 import os
 import signal
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -106,6 +107,23 @@ def test_official_weights_learn_a_softmax_first_while_nothing_else_changes(train
     name = "char_cnn.projection.weight"
     end = read_state(folder / "adapted").part("model")[f"bilm.{name}"]
     assert not torch.equal(end, origin.state_dict()[name])
+
+
+def test_a_softmax_that_gets_worse_does_not_end_the_run_before_the_bilm_learns(trained, folder):
+    save_official(load_folder(trained).bilm, folder / "official")
+    # All that is learned of the domain makes the other text it is measured on less likely.
+    (folder / "measured.txt").write_text("gene gene gene gene .\n" * 30)
+    settings = ["start.softmax_share=0.6", "validation.patience=1", "validation.every_tokens=160"]
+    made = adapted(folder / "official", folder, *settings, "training.n_epochs=6")
+    measured = [x for x in log_lines(folder / "adapted") if "heldout/predictions" in x]
+    shares = [x["train/tokens"] / (6 * 840) for x in measured]
+    worse = [
+        later["heldout/forward_perplexity_full"] * later["heldout/backward_perplexity_full"]
+        > now["heldout/forward_perplexity_full"] * now["heldout/backward_perplexity_full"]
+        for now, later in pairwise(measured[:-1])
+    ]
+    assert any(w and share < 0.5 for w, share in zip(worse, shares[1:-1], strict=True))
+    assert made.n_tokens > 0.6 * 6 * 840
 
 
 def test_a_model_that_only_gets_worse_stays_as_it_was(trained, folder):

@@ -75,6 +75,7 @@ class Learner:
         self.n_steps = self.n_tokens = 0
         self.n_negatives = settings.n_negatives if sampled(recipe, len(corpus.vocabulary)) else 0
         self._phases = (EVERYTHING,) if start is None else start.phases
+        self._phase = self._phases[0]
         self._order = None if start is None else start.order
         learned = list(model.parameters())
         rows = list(model.softmax.parameters()) if self.n_negatives else []
@@ -98,7 +99,8 @@ class Learner:
             progress: Share of the budget used so far.
         """
         settings, n_before = self.recipe.training, self.n_tokens
-        phase_at(self._phases, progress).freeze_the_rest(self.model)
+        self._phase = phase_at(self._phases, progress)
+        self._phase.freeze_the_rest(self.model)
         losses = torch.zeros(2, device=self._device)
         for i in range(settings.n_accumulate):
             window = next(self.batches)
@@ -110,6 +112,11 @@ class Learner:
         norm = self.optimiser.step(progress)
         self.n_steps += 1
         return Step(losses, self.n_tokens - n_before, norm)
+
+    @property
+    def in_last_phase(self) -> bool:
+        """Whether the last step was one of the phase that training ends in."""
+        return self._phase is self._phases[-1]
 
     def tensors(self) -> dict[str, Tensor]:
         """What the next step depends on, of all processes."""

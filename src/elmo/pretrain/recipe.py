@@ -110,6 +110,7 @@ class ValidationConfig:
             epoch, and at least every 2 million.
         n_sentences: Of the held-out text, spread evenly, during training; all of it at the end.
         patience: Measurements without a new best one after which training stops; 0 never stops.
+            Those made while an adaptation learns a softmax alone do not count.
     """
 
     every_tokens: int | None = None

@@ -208,7 +208,8 @@ class _Run:
             measured = validation.last = validation.measure(self.recipe.validation.n_sentences)
             self._write_measured(log, measured)
             best_before = patience.best
-            if patience.improved(measured.average):
+            # While the biLM is frozen, that nothing gets better says nothing of what is to come.
+            if patience.improved(measured.average, counted=self.learner.in_last_phase):
                 if self._keep_best():
                     validation.best_step = self.learner.n_steps
                 else:  # the next one that is better than what was kept will try again
