@@ -1,6 +1,7 @@
 """A trained model goes on with other text: whole runs."""
 
 import os
+import shutil
 import signal
 from itertools import pairwise
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 from tests.pretrain.toy import log_lines, weights, write_toy
 
-from elmo.checkpoints.folder import load_folder
+from elmo.checkpoints.folder import load_folder, save_folder
 from elmo.checkpoints.official import save_official
 from elmo.pretrain.corpus import read_sentences
 from elmo.pretrain.language_model import LanguageModel
@@ -153,6 +154,19 @@ def test_an_adaptation_that_died_ends_with_the_same_bits(trained, folder):
     assert torch.equal(weights(folder / "whole"), weights(folder / "broken"))
     steps = [line["step"] for line in log_lines(folder / "broken")]
     assert steps == sorted(steps)
+
+
+def test_an_adaptation_goes_on_only_from_the_model_it_began_with(trained, folder):
+    shutil.copytree(trained, folder / "origin")
+    short = ["start.vocabulary=keep", "training.n_epochs=1"]
+    adapted(folder / "origin", folder, *short)
+    adapted(folder / "origin", folder, *short, resume=True)
+    origin = load_folder(trained)
+    with torch.no_grad():
+        origin.softmax.bias += 1.0
+    save_folder(origin, folder / "origin")
+    with pytest.raises(ValueError, match=r"the model to start from\.weights was"):
+        adapted(folder / "origin", folder, *short, resume=True)
 
 
 @pytest.mark.parametrize(

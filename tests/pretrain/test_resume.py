@@ -1,6 +1,7 @@
 """A run that was killed goes on to the model that it would have made."""
 
 import errno
+import json
 import os
 import random
 import shutil
@@ -257,6 +258,56 @@ def test_a_run_on_other_text_is_refused(folder):
         file.write("the dog ran .\n")
     with pytest.raises(ValueError, match=r"what is read\.sentences was 150 and is 151"):
         pretrain(recipe, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("train", "what is read"), ("heldout", "what is held out")],
+)
+def test_a_run_on_text_of_the_same_counts_but_in_another_order_is_refused(folder, name, said):
+    recipe = read_recipe(folder / "toy.toml", ["training.n_epochs=1"])
+    pretrain(recipe)
+    path = folder / f"{name}.txt"
+    path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
+    with pytest.raises(ValueError, match=rf"{said}\.checksum was '\w{{8}}' and is '\w{{8}}'"):
+        pretrain(recipe, resume=True)
+
+
+def older(folder):
+    """Make a run and its corpus such as a version wrote that knew fewer things of them."""
+    state = training_state.read_state(folder)
+    new = ("heldout", "start", "threads", "torch")
+    about = {key: value for key, value in state.about.items() if key not in new}
+    del about["corpus"]["checksum"]
+    training_state.TrainingState(state.tensors, about).write(folder)
+    record = json.loads((folder / "corpus" / "corpus.json").read_text())
+    del record["checksums"]
+    (folder / "corpus" / "corpus.json").write_text(json.dumps(record))
+
+
+def test_a_run_of_an_older_version_goes_on_and_its_text_is_not_prepared_again(folder, caplog):
+    settings = ["optimiser.schedule=constant", "optimiser.warmup=0.0"]
+    whole = [*settings, "training.n_epochs=2", f"output={folder}/whole"]
+    pretrain(read_recipe(folder / "toy.toml", whole))
+    pretrain(read_recipe(folder / "toy.toml", [*settings, "training.n_epochs=1"]))
+    older(folder / "model")
+    before = (folder / "model" / "corpus" / "corpus.json").stat().st_mtime_ns
+    pretrain(read_recipe(folder / "toy.toml", [*settings, "training.n_epochs=2"]), resume=True)
+    assert (folder / "model" / "corpus" / "corpus.json").stat().st_mtime_ns == before
+    assert "last bit" not in caplog.text
+    assert torch.equal(weights(folder / "whole"), weights(folder / "model"))
+
+
+def test_other_circumstances_of_rounding_are_told_when_a_run_goes_on(folder, caplog):
+    recipe = read_recipe(folder / "toy.toml", ["training.n_epochs=1"])
+    pretrain(recipe)
+    pretrain(recipe, resume=True)
+    assert "last bit" not in caplog.text
+    state = training_state.read_state(folder / "model")
+    about = {**state.about, "threads": 77, "torch": "1.0"}
+    training_state.TrainingState(state.tensors, about).write(folder / "model")
+    pretrain(recipe, resume=True)
+    assert "threads was 77 and is" in caplog.text and "torch was 1.0 and is" in caplog.text
 
 
 def test_a_damaged_save_is_refused(folder):

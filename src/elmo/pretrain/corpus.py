@@ -55,6 +55,7 @@ class Corpus:
         char_ids: Characters of each type, as the biLM reads it.
         vocabulary: The words that the softmax predicts.
         words: Word id of each type.
+        checksum: Of the sentences, where they were prepared; None where it is not known.
     """
 
     shards: Sequence[Shard]
@@ -62,6 +63,7 @@ class Corpus:
     char_ids: Integer[np.ndarray, "types chars"]
     vocabulary: Vocabulary
     words: Int[np.ndarray, " types"]
+    checksum: str | None = None
 
     @cached_property
     def _firsts(self) -> list[int]:

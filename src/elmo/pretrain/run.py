@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from threading import Event
@@ -16,7 +16,12 @@ from elmo.checkpoints.sources import load
 from elmo.config import BiLMConfig
 from elmo.model.device import named_device
 from elmo.pretrain.corpus import Corpus
-from elmo.pretrain.identity import check_continues, identity
+from elmo.pretrain.identity import (
+    check_continues,
+    circumstances,
+    identity,
+    warn_of_rounding,
+)
 from elmo.pretrain.interruption import stop_requests
 from elmo.pretrain.learner import Learner, compiled_cells, tokens_of_epochs
 from elmo.pretrain.perplexity import Perplexity
@@ -81,14 +86,17 @@ def pretrain(
         if origin is not None:
             assert recipe.start is not None
             corpus, start = adaptation_start(recipe, recipe.start, origin, corpus)
+        known_by = identity(recipe, corpus, heldout, origin, processes)
         state = read_state(output)
         if state is not None:
-            check_continues(state, **identity(recipe, corpus, processes))
+            check_continues(state, known_by)
+            if processes.first:
+                warn_of_rounding(state)
             logger.info("going on from step %s", f"{state.about['step']:,}")
         stack.enter_context(torch.random.fork_rng([device] if device.type == "cuda" else []))
         model = new_model(recipe, len(corpus.vocabulary)) if start is None else start.model
         learner = Learner(model.to(device).train(), corpus, recipe, processes, state, start)
-        run = _Run(recipe, learner, heldout, state, report)
+        run = _Run(recipe, learner, heldout, known_by, state, report)
         return run.go(measure_first=start is not None)
 
 
@@ -100,12 +108,13 @@ class _Run:
         recipe: PretrainRecipe,
         learner: Learner,
         heldout: Corpus | None,
+        known_by: Mapping[str, Any],
         state: TrainingState | None,
         report: Callable[[Progress], object] | None,
     ) -> None:
         self.recipe, self.learner, self.heldout, self.report = recipe, learner, heldout, report
         self.model, self.corpus, self.processes = learner.model, learner.corpus, learner.processes
-        self.output = Path(recipe.output)
+        self.output, self.known_by = Path(recipe.output), known_by
         about = {} if state is None else state.about
         self.validation = Validation(recipe.validation, learner, heldout, about)
         self.budget = Budget(
@@ -263,7 +272,8 @@ class _Run:
             "n_tokens": self.learner.n_tokens,
             "seconds": self.budget.seconds,
             **self.validation.about(),
-            **identity(self.recipe, self.corpus, self.processes),
+            **circumstances(),
+            **self.known_by,
         }
 
     def _save_model(self, folder: Path) -> None:

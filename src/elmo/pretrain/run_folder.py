@@ -9,11 +9,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import filelock
-import torch
 
 from elmo.checkpoints.folder import CONFIG_FILE
 from elmo.config import config_to_dict
 from elmo.pretrain.corpus import Corpus
+from elmo.pretrain.identity import circumstances
 from elmo.pretrain.recipe import PretrainRecipe
 from elmo.pretrain.report import Pretrained
 from elmo.pretrain.training_state import STATE_FILE
@@ -67,8 +67,7 @@ def write_summary(
             for name in ("n_steps", "best_step", "n_tokens", "seconds", "stopped")
         },
         "processes": n_processes,
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
+        **circumstances(),
         "elmo": version("elmo-torch"),
     }
     path = Path(recipe.output) / SUMMARY_FILE
