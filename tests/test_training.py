@@ -318,3 +318,11 @@ def test_a_log_that_goes_on_drops_what_will_be_written_again(tmp_path):
         log.write(10, {"loss": 3.0})
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert lines == [{"step": 5, "loss": 1.0}, {"step": 10, "loss": 3.0}]
+
+
+def test_a_log_that_goes_on_has_one_end(tmp_path):
+    for n_steps in (5, 5, 10):
+        with MetricLog(tmp_path, after=5, tensorboard=False) as log:
+            log.write(n_steps, {"final/loss": n_steps / 2})
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert lines == [{"step": 10, "final/loss": 5.0}]

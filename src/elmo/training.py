@@ -18,6 +18,8 @@ from elmo.config import check_positive
 
 OPTIMISERS = ("adagrad", "adamw")
 SCHEDULES = ("constant", "linear", "cosine", "trapezoid")
+FINAL = "final"
+"""Metrics called `final/…` are of the end of a run."""
 
 
 @dataclass(frozen=True)
@@ -288,7 +290,8 @@ class MetricLog:
 
     Args:
         folder: Where to write; both are appended to.
-        after: What an earlier run wrote of later steps is dropped: they are made again.
+        after: What an earlier run wrote of later steps is dropped, and what it wrote of its end:
+            they are made again.
         tensorboard: Whether to write TensorBoard events, which needs the extra `train`.
 
     Raises:
@@ -337,16 +340,24 @@ class MetricLog:
 
 
 def _drop_later(path: Path, after: int) -> None:
-    """Leave the whole lines of steps up to `after`: a killed run may have written half a line."""
+    """Leave the whole lines of steps up to `after`, but none of the end of a run.
+
+    A killed run may have written half a line.
+    """
     if not path.exists():
         return
     kept = []
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
         try:
-            if line.endswith("\n") and json.loads(line)["step"] <= after:
+            values = json.loads(line)
+            if line.endswith("\n") and values["step"] <= after and not _is_final(values):
                 kept.append(line)
         except (ValueError, KeyError, TypeError):
             continue
     beside = path.with_name(f"{path.name}.tmp")
     beside.write_text("".join(kept), encoding="utf-8")
     os.replace(beside, path)
+
+
+def _is_final(names: Iterable[str]) -> bool:
+    return any(name.startswith(f"{FINAL}/") for name in names)

@@ -171,6 +171,44 @@ def test_a_run_at_its_end_can_be_given_more(folder):
     assert torch.equal(weights(folder / "whole"), weights(folder / "model"))
 
 
+def test_a_finished_run_that_is_asked_to_go_on_leaves_its_log_as_it_is(folder):
+    recipe = read_recipe(folder / "toy.toml", ["training.n_epochs=1"])
+    pretrain(recipe)
+    before = log_lines(folder / "model")
+    pretrain(recipe, resume=True)
+    after = log_lines(folder / "model")
+    for line in (before[-1], after[-1]):
+        del line["train/minutes"]
+    assert after == before
+    assert sum("final/predictions" in line for line in before) == 1
+
+
+@pytest.mark.parametrize("batches", ["windows", "sentences"])
+def test_a_run_that_dies_after_its_best_model_knows_of_it(folder, batches):
+    settings = [
+        f"training.batches={batches}",
+        "validation.every_tokens=500",
+        "log.save_minutes=99",
+        "training.n_epochs=3",
+        "log.every_steps=1",
+    ]
+    recipe = read_recipe(folder / "toy.toml", settings)
+
+    def die(progress):
+        if progress.heldout is not None:
+            raise Killed
+
+    with pytest.raises(Killed):
+        pretrain(recipe, report=die)
+    state = training_state.read_state(folder / "model")
+    measured = [line for line in log_lines(folder / "model") if "heldout/predictions" in line]
+    assert state.about["best_step"] == state.about["step"] == measured[-1]["step"]
+    made = pretrain(recipe, resume=True)
+    whole = pretrain(read_recipe(folder / "toy.toml", [*settings, f"output={folder}/whole"]))
+    assert made.best_step == whole.best_step
+    assert torch.equal(weights(folder / "whole"), weights(folder / "model"))
+
+
 def test_a_disk_that_is_full_leaves_the_last_save_and_the_run_going(folder, monkeypatch, caplog):
     settings = [*OFTEN, f"output={folder}/whole"]
     n_steps = pretrain(read_recipe(folder / "toy.toml", settings)).n_steps

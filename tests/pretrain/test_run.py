@@ -39,7 +39,7 @@ def test_it_learns_what_a_unigram_model_cannot(folder):
     assert reports[-1].share == 1.0 and reports[0].forward_lm > reports[-1].forward_lm
     lines = log_lines(folder / "model")
     assert "train/forward_exp_loss_sampled" in lines[0]
-    assert lines[-1]["heldout/forward_perplexity_full"] == pytest.approx(measured.forward_lm)
+    assert lines[-1]["final/forward_perplexity_full"] == pytest.approx(measured.forward_lm)
 
 
 def test_two_runs_with_one_seed_are_bit_identical_and_another_seed_is_not(folder):
@@ -176,11 +176,12 @@ def test_the_log_says_which_softmax_a_number_is_of(folder):
         for line in trained:
             assert f"train/forward_exp_loss_{kind}" in line
             assert f"train/backward_exp_loss_{other}" not in line
-        assert {"heldout/forward_perplexity_full", "heldout/backward_perplexity_full"} <= set(last)
+        assert {"final/forward_perplexity_full", "final/backward_perplexity_full"} <= set(last)
 
 
 def test_training_diverged_is_a_refusal_that_names_the_step(folder):
-    with pytest.raises(ValueError, match=r"step \d+: the gradient is not finite; lower"):
+    said = r"step \d+: the gradient is not finite; lower .* and give another output"
+    with pytest.raises(ValueError, match=said):
         pretrain(read_recipe(folder / "toy.toml", ["optimiser.learning_rate=1e30"]))
 
 
@@ -225,7 +226,7 @@ def test_training_stops_when_held_out_text_is_predicted_no_better(folder):
     settings = ["training.n_epochs=500", "validation.every_tokens=360", "validation.patience=3"]
     made = pretrain(read_recipe(folder / "toy.toml", settings))
     assert made.stopped == "patience"
-    measured = [x for x in log_lines(folder / "model") if "heldout/predictions" in x][:-1]
+    measured = [x for x in log_lines(folder / "model") if "heldout/predictions" in x]
     both = [
         m["heldout/forward_perplexity_full"] * m["heldout/backward_perplexity_full"]
         for m in measured
@@ -259,9 +260,9 @@ def test_measured_sentences_are_spread_over_the_held_out_text(folder):
     settings = ["validation.n_sentences=7", "training.n_epochs=1"]
     pretrain(read_recipe(folder / "toy.toml", settings))
     lines = log_lines(folder / "model")
-    some, everything = (x["heldout/predictions"] for x in lines if "heldout/predictions" in x)
+    (some,) = (x["heldout/predictions"] for x in lines if "heldout/predictions" in x)
     assert some == 7 * 6  # each sixth sentence of forty, each of five words and an end
-    assert everything == 40 * 6
+    assert lines[-1]["final/predictions"] == 40 * 6
 
 
 def test_a_training_leaves_the_random_numbers_of_others_alone(folder):
@@ -282,3 +283,13 @@ def test_the_log_counts_tokens_and_time(folder):
     for i in range(1, len(trained)):
         speed = (tokens[i] - tokens[i - 1]) / (minutes[i] - minutes[i - 1]) / 60
         assert trained[i]["train/tokens_per_second"] == pytest.approx(speed, rel=0.05)
+
+
+def test_the_logged_rate_is_that_of_the_step(folder):
+    settings = ["optimiser.schedule=linear", "optimiser.warmup=0.0", "log.every_steps=1"]
+    made = pretrain(read_recipe(folder / "toy.toml", [*settings, "training.n_epochs=2"]))
+    lines = log_lines(folder / "model")
+    rates = [line["train/learning_rate"] for line in lines if "train/learning_rate" in line]
+    n_tokens = 2 * 150 * 6  # sentences of five words and an end
+    expected = [2e-2 * (1 - 48 * step / n_tokens) for step in range(made.n_steps)]
+    assert rates == pytest.approx(expected)

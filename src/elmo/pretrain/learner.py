@@ -38,11 +38,13 @@ class Step(NamedTuple):
         losses: Summed −log p of the forward and the backward model, of this process.
         n_tokens: Predictions per direction, of all processes.
         norm: Of the gradient before clipping.
+        rate: The learning rate.
     """
 
     losses: Tensor
     n_tokens: int
     norm: float
+    rate: float
 
 
 class Learner:
@@ -111,7 +113,7 @@ class Learner:
         self.processes.average_gradients([p for p in self.parameters if p.requires_grad])
         norm = self.optimiser.step(progress)
         self.n_steps += 1
-        return Step(losses, self.n_tokens - n_before, norm)
+        return Step(losses, self.n_tokens - n_before, norm, self.optimiser.rate(progress))
 
     @property
     def in_last_phase(self) -> bool:

@@ -23,7 +23,7 @@ from elmo.pretrain.identity import (
     warn_of_rounding,
 )
 from elmo.pretrain.interruption import stop_requests
-from elmo.pretrain.learner import Learner, compiled_cells, tokens_of_epochs
+from elmo.pretrain.learner import Learner, Step, compiled_cells, tokens_of_epochs
 from elmo.pretrain.perplexity import Perplexity
 from elmo.pretrain.prepare import Progress as CorpusProgress
 from elmo.pretrain.processes import joined
@@ -33,7 +33,7 @@ from elmo.pretrain.run_folder import LAST_FOLDER, alone_in, check_output, write_
 from elmo.pretrain.run_start import adaptation_start, corpora, new_model
 from elmo.pretrain.training_state import TrainingState, read_state
 from elmo.pretrain.validation import Validation
-from elmo.training import Budget, MetricLog
+from elmo.training import FINAL, Budget, MetricLog
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +131,7 @@ class _Run:
             stop = stack.enter_context(stop_requests())
             if self.recipe.training.compile:
                 stack.enter_context(compiled_cells())
-            if measure_first and self.learner.n_steps == 0:
+            if measure_first and self.learner.n_steps == 0 and self.validation.before is None:
                 self._measure_start(log)
             self._train(log, stop)
             return self._finish(log)
@@ -145,27 +145,30 @@ class _Run:
             step = learner.step(share)
             if not math.isfinite(step.norm):
                 raise ValueError(
-                    f"step {learner.n_steps}: the gradient is not finite; lower the learning rate"
+                    f"step {learner.n_steps}: the gradient is not finite; lower the learning rate, "
+                    "and give another output: a run goes on at its own rate only"
                 )
             sums = step.losses if sums is None else sums + step.losses
             n_tokens += step.n_tokens
             wanted = time.monotonic() - saved > self.recipe.log.save_minutes * 60
-            share, stopping, saving = self.processes.from_first(
-                [self._share(), float(stop.is_set()), float(wanted)]
-            )
+            share, saving = self.processes.from_first([self._share(), float(wanted)])
+            stopping = self.processes.any(stop.is_set())
             if learner.n_steps % every == 0 or share >= 1:
                 losses = (self.processes.sum(sums) / n_tokens).exp().tolist()
                 seconds = self.budget.seconds
                 speed = n_tokens / max(seconds - last_seconds, 1e-9)
-                self._tell(log, share, step.norm, speed, losses)
+                self._tell(log, share, step, speed, losses)
                 sums, n_tokens, last_seconds = None, 0, seconds
-            if self.validation.due(before) or share >= 1:
-                self._validate(log)
-            if saving or stopping:
+            due = self.validation.due(before) or share >= 1
+            # A best model is saved with the state: else a run that was killed goes on from a state
+            # that knows nothing of it.
+            best = due and self._validate(log)
+            if saving or stopping or best:
                 self._save(optional=not stopping)
                 saved = time.monotonic()
             if stopping:
                 logger.warning("interrupted; --resume goes on from step %s", learner.n_steps)
+                self.processes.wait()  # torchrun ends all when one has ended: the first may save
                 raise KeyboardInterrupt
 
     def _share(self) -> float:
@@ -175,7 +178,7 @@ class _Run:
         self,
         log: MetricLog | None,
         share: float,
-        norm: float,
+        step: Step,
         speed: float,
         losses: list[float],
     ) -> None:
@@ -187,8 +190,8 @@ class _Run:
                 {
                     f"train/forward_exp_loss_{self.kind}": forward_lm,
                     f"train/backward_exp_loss_{self.kind}": backward_lm,
-                    "train/gradient_norm": norm,
-                    "train/learning_rate": learner.optimiser.rate(share),
+                    "train/gradient_norm": step.norm,
+                    "train/learning_rate": step.rate,
                     "train/tokens_per_second": speed,
                     "train/tokens": learner.n_tokens,
                     "train/minutes": self.budget.seconds / 60,
@@ -205,24 +208,28 @@ class _Run:
         if self.heldout is not None:
             with self.budget.paused():
                 self.validation.before = self.validation.measure()
-                self._validate(log)
+                if self._validate(log):
+                    self._save(optional=True)
 
-    def _validate(self, log: MetricLog | None) -> None:
-        """Measure on some held-out text; keep the model if it is the best so far."""
+    def _validate(self, log: MetricLog | None) -> bool:
+        """Measure on some held-out text; whether the model is the best so far, and was kept."""
         validation, patience = self.validation, self.validation.patience
         with self.budget.paused():
             if self.heldout is None:
                 validation.best_step = self.learner.n_steps
-                return
+                return False
             measured = validation.last = validation.measure(self.recipe.validation.n_sentences)
-            self._write_measured(log, measured)
+            self._write_measured(log, measured, "heldout")
             best_before = patience.best
             # While the biLM is frozen, that nothing gets better says nothing of what is to come.
-            if patience.improved(measured.average, counted=self.learner.in_last_phase):
-                if self._keep_best():
-                    validation.best_step = self.learner.n_steps
-                else:  # the next one that is better than what was kept will try again
-                    patience.best = best_before
+            if not patience.improved(measured.average, counted=self.learner.in_last_phase):
+                return False
+            kept = self._keep_best()
+            if kept:
+                validation.best_step = self.learner.n_steps
+            else:  # the next one that is better than what was kept will try again
+                patience.best = best_before
+            return kept
 
     def _keep_best(self) -> bool:
         """Write the model; whether that went well, as all processes are told."""
@@ -234,15 +241,15 @@ class _Run:
             written = False
         return bool(self.processes.from_first([float(written)])[0])
 
-    def _write_measured(self, log: MetricLog | None, measured: Perplexity) -> None:
-        logger.info("step %s: held-out %s", f"{self.learner.n_steps:,}", measured)
+    def _write_measured(self, log: MetricLog | None, measured: Perplexity, what: str) -> None:
+        logger.info("step %s: %s %s", f"{self.learner.n_steps:,}", what, measured)
         if log is not None:
             log.write(
                 self.learner.n_steps,
                 {
-                    "heldout/forward_perplexity_full": measured.forward_lm,
-                    "heldout/backward_perplexity_full": measured.backward_lm,
-                    "heldout/predictions": measured.n_tokens,
+                    f"{what}/forward_perplexity_full": measured.forward_lm,
+                    f"{what}/backward_perplexity_full": measured.backward_lm,
+                    f"{what}/predictions": measured.n_tokens,
                     "train/tokens": self.learner.n_tokens,
                     "train/minutes": self.budget.seconds / 60,
                 },
@@ -299,7 +306,7 @@ class _Run:
         self.model.requires_grad_(True)  # a phase may have ended in which some of it was frozen
         heldout = None if self.heldout is None else self.validation.measure()
         if heldout is not None:
-            self._write_measured(log, heldout)
+            self._write_measured(log, heldout, FINAL)
         self.model.eval()
         result = Pretrained(
             self.model,
