@@ -18,6 +18,7 @@ from elmo.config import check_positive
 
 OPTIMISERS = ("adagrad", "adamw")
 SCHEDULES = ("constant", "linear", "cosine", "trapezoid")
+METRICS_FILE = "metrics.jsonl"
 FINAL = "final"
 """Metrics called `final/…` are of the end of a run."""
 
@@ -308,7 +309,7 @@ class MetricLog:
                     "log.tensorboard = false"
                 ) from None
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "metrics.jsonl"
+        path = folder / METRICS_FILE
         _drop_later(path, after)
         self._file = path.open("a", encoding="utf-8")
         self._board: Any = (

@@ -370,6 +370,24 @@ def test_a_folder_that_holds_a_run_or_a_model_is_never_begun_anew(folder):
     assert torch.equal(before, weights(folder / "model"))
 
 
+def test_what_a_killed_run_left_half_written_is_gone_when_it_goes_on(folder):
+    recipe = read_recipe(folder / "toy.toml", ["training.n_epochs=1"])
+    pretrain(recipe)
+    model = folder / "model"
+    before = weights(model)
+    for name in ("config.json", "model.safetensors"):  # killed between two renames
+        (model / name).rename(model / f"{name}.0123abcd.old")
+    names = ("training.safetensors.89abcdef.tmp", "metrics.jsonl.tmp", "config.json.0123abcd.tmp")
+    for name in (*names, "of-another.tmp"):
+        (model / name).write_text("half")
+    (model / "last").mkdir(exist_ok=True)
+    (model / "last" / "softmax.safetensors.0123abcd.tmp").touch()
+    pretrain(recipe, resume=True)
+    assert torch.equal(weights(model), before)
+    left = [path.name for path in model.rglob("*") if path.suffix in (".tmp", ".old")]
+    assert left == ["of-another.tmp"]
+
+
 def test_two_runs_in_one_folder_are_kept_apart(folder):
     recipe = read_recipe(folder / "toy.toml", ["training.n_epochs=1"])
 

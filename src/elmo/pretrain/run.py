@@ -29,7 +29,7 @@ from elmo.pretrain.prepare import Progress as CorpusProgress
 from elmo.pretrain.processes import joined
 from elmo.pretrain.recipe import PretrainRecipe
 from elmo.pretrain.report import Pretrained, Progress
-from elmo.pretrain.run_folder import LAST_FOLDER, alone_in, check_output, write_summary
+from elmo.pretrain.run_folder import LAST_FOLDER, alone_in, check_output, sweep, write_summary
 from elmo.pretrain.run_start import adaptation_start, corpora, new_model
 from elmo.pretrain.training_state import TrainingState, read_state
 from elmo.pretrain.validation import Validation
@@ -77,6 +77,7 @@ def pretrain(
         if processes.first:
             stack.enter_context(alone_in(output))
             check_output(output, resume=resume)
+            sweep(output)
         # Read first: what is wrong with it is told before a large corpus is prepared.
         origin = None if recipe.start is None else load(recipe.start.model, softmax=True)
         architecture = recipe.model or (BiLMConfig() if origin is None else origin.bilm.config)

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import filelock
 
-from elmo.checkpoints.folder import CONFIG_FILE
+from elmo.checkpoints.folder import CONFIG_FILE, recover_folder
 from elmo.config import config_to_dict
 from elmo.pretrain.corpus import Corpus
 from elmo.pretrain.identity import circumstances
 from elmo.pretrain.recipe import PretrainRecipe
 from elmo.pretrain.report import Pretrained
 from elmo.pretrain.training_state import STATE_FILE
+from elmo.training import METRICS_FILE
 
 LOCK_FILE, SUMMARY_FILE = ".lock", "pretraining.json"
 CORPUS_FOLDER, LAST_FOLDER = "corpus", "last"
@@ -51,6 +52,15 @@ def check_output(folder: Path, *, resume: bool) -> None:
         raise ValueError(
             f"{folder} holds a model, but no {STATE_FILE} to go on from: give another output"
         )
+
+
+def sweep(folder: Path) -> None:
+    """Clear away what a run left that was killed while it saved: only what its files are called."""
+    for place in (folder, folder / LAST_FOLDER):
+        recover_folder(place)
+    for file in (STATE_FILE, SUMMARY_FILE, METRICS_FILE):
+        for path in folder.glob(f"{file}.*tmp"):
+            path.unlink()
 
 
 def write_summary(
