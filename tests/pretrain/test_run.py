@@ -9,13 +9,15 @@ from tests.pretrain.test_recipe import RECIPES
 from tests.pretrain.toy import PATTERNS, log_lines, weights, write_toy
 
 from elmo.checkpoints.folder import load_folder
-from elmo.pretrain import validation
+from elmo.model.softmax import draw_negatives
+from elmo.pretrain import learner, validation
 from elmo.pretrain.corpus import build_corpus, read_sentences
 from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.ngram import NGram, ngram_perplexity
 from elmo.pretrain.perplexity import perplexity
 from elmo.pretrain.recipe import read_recipe
 from elmo.pretrain.run import pretrain
+from elmo.pretrain.training_state import TrainingState, read_state
 
 
 @pytest.fixture
@@ -162,6 +164,42 @@ def test_a_vocabulary_of_ones_own_is_used_and_kept(folder):
     measured = pretrain(read_recipe(folder / "toy.toml", settings)).heldout
     assert load_folder(folder / "model").vocabulary.words == words
     assert measured.n_unknown > 0
+
+
+def orders_of_draws(folder, monkeypatch, *settings):
+    """The orders that negatives are drawn in, step after step."""
+    orders = []
+
+    def draw(n_words, n_negatives, rng, order=None):
+        orders.append(None if order is None else order.tolist())
+        return draw_negatives(n_words, n_negatives, rng, order)
+
+    monkeypatch.setattr(learner, "draw_negatives", draw)
+    pretrain(read_recipe(folder / "toy.toml", ["training.n_epochs=1", *settings]), resume=True)
+    return orders
+
+
+def test_negatives_are_drawn_by_frequency_whatever_the_order_of_the_vocabulary(folder, monkeypatch):
+    assert set(orders_of_draws(folder, monkeypatch)) == {None}  # it is made in that order
+    words = ["bird", "the", "<UNK>", "cat", "</S>", "<S>", ".", "down", "never"]
+    (folder / "words.txt").write_text("".join(f"{word}\n" for word in words))
+    own = [f"corpus.vocabulary={folder}/words.txt", f"output={folder}/own"]
+    (order, *others) = orders_of_draws(folder, monkeypatch, *own)
+    assert [words[i] for i in order[:4]] == ["<UNK>", "</S>", "<S>", "."]
+    assert words[order[-1]] == "never" and all(other == order for other in others)
+
+
+def test_a_run_that_an_older_version_began_goes_on_to_draw_as_it_did(folder, monkeypatch):
+    words = [".", "<UNK>", "</S>", "<S>", "never", "cat", "the"]
+    (folder / "words.txt").write_text("".join(f"{word}\n" for word in words))
+    own = [f"corpus.vocabulary={folder}/words.txt", "optimiser.schedule=constant"]
+    assert None not in orders_of_draws(folder, monkeypatch, *own)
+    state = read_state(folder / "model")
+    about = {key: value for key, value in state.about.items() if key != "drawn_by"}
+    TrainingState(state.tensors, about).write(folder / "model")
+    for n_epochs in (2, 3):
+        orders = orders_of_draws(folder, monkeypatch, *own, f"training.n_epochs={n_epochs}")
+        assert set(orders) == {None}
 
 
 def test_the_log_says_which_softmax_a_number_is_of(folder):

@@ -5,6 +5,7 @@ number: negatives and dropout are drawn from the seed and that number. So a run 
 saved step makes the same steps as one that never stopped.
 """
 
+import logging
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from elmo.model import lstm_window, softmax_chunked
@@ -29,6 +31,10 @@ from elmo.pretrain.shuffle import Shuffled
 from elmo.pretrain.training_state import TrainingState
 from elmo.pretrain.windows import NO_TARGET, Position, Window, Windows
 from elmo.training import Optimiser
+
+logger = logging.getLogger(__name__)
+
+FREQUENCY, NUMBER = "frequency", "number"
 
 
 class Step(NamedTuple):
@@ -61,6 +67,8 @@ class Learner:
     Attributes:
         n_steps: Steps made.
         n_tokens: Predictions per direction made, by all processes.
+        drawn_by: What ranks the words that negatives are drawn from: their frequency in the corpus,
+            or their numbers, as in runs that an older version began.
     """
 
     def __init__(
@@ -78,7 +86,10 @@ class Learner:
         self.n_negatives = settings.n_negatives if sampled(recipe, len(corpus.vocabulary)) else 0
         self._phases = (EVERYTHING,) if start is None else start.phases
         self._phase = self._phases[0]
+        self.drawn_by = FREQUENCY if state is None else state.about.get("drawn_by", NUMBER)
         self._order = None if start is None else start.order
+        if start is None and self.n_negatives and self.drawn_by == FREQUENCY:
+            self._order = _order_of_ranks(corpus)
         learned = list(model.parameters())
         rows = list(model.softmax.parameters()) if self.n_negatives else []
         sparse = [p for p in learned if any(p is row for row in rows)]
@@ -189,6 +200,17 @@ class Learner:
         for parameter in self.parameters:
             if parameter.grad is not None and parameter.grad.is_sparse:
                 parameter.grad = parameter.grad.coalesce()
+
+
+def _order_of_ranks(corpus: Corpus) -> Int[np.ndarray, " words"] | None:
+    """All words by falling frequency in a corpus; None where they are numbered so."""
+    order = corpus.frequency_order()
+    if (order == np.arange(len(order))).all():
+        return None
+    logger.info(
+        "the vocabulary is not sorted by frequency in this text, by which negatives are drawn"
+    )
+    return order
 
 
 def sampled(recipe: PretrainRecipe, n_words: int) -> bool:

@@ -279,6 +279,7 @@ class _Run:
             "step": self.learner.n_steps,
             "n_tokens": self.learner.n_tokens,
             "seconds": self.budget.seconds,
+            "drawn_by": self.learner.drawn_by,
             **self.validation.about(),
             **circumstances(),
             **self.known_by,
