@@ -175,6 +175,7 @@ def test_biomedical_text_is_read_without_its_labels(adaptation, tmp_path, monkey
     given = ["adaptation.py", "biomedical", str(tmp_path), "--out", str(out)]
     monkeypatch.setattr(sys, "argv", given)
     adaptation.main()
+    out = out / "biomedical"  # another domain has another folder
     assert (out / "adapt.txt").read_text() == "APC2 colon cancer\nIn mice\nLoss\n"
     assert (out / "measure.txt").read_text() == "New gene\n"
     said = capsys.readouterr().out
@@ -220,6 +221,7 @@ def test_a_model_is_adapted_and_measured_before_and_after(
         )
         assert after <= before
     assert capsys.readouterr().out.count("biomedical: after:") == 2
+    assert (tmp_path / "out" / "biomedical" / "model" / "pretraining.json").exists()
 
 
 def test_shapes_and_optimisers_are_compared(tmp_path, monkeypatch, capsys):
