@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 import time
 
 import numpy as np
@@ -115,6 +116,31 @@ def test_a_corpus_too_small_for_a_window_still_trains(folder):
     (folder / "train.txt").write_text("the cat sat down .\n")
     measured = pretrain(read_recipe(folder / "toy.toml", ["training.n_epochs=1"])).heldout
     assert np.isfinite(measured.forward_lm)
+
+
+def measured_steps(folder):
+    return [line["step"] for line in log_lines(folder / "model") if "heldout/predictions" in line]
+
+
+def test_a_corpus_smaller_than_a_window_is_not_measured_after_every_step(folder):
+    (folder / "train.txt").write_text("the cat sat down .\n" * 3)
+    settings = ["validation={patience=0}", "training.n_epochs=100"]
+    made = pretrain(read_recipe(folder / "toy.toml", settings))
+    assert measured_steps(folder) == [*range(10, made.n_steps, 10), made.n_steps]
+
+
+def test_no_more_is_measured_than_was_learned_from_since(folder):
+    (folder / "heldout.txt").write_text("the cat sat down .\n" * 120)
+    for n_sentences, between in ((9999, 720), (60, 480)):
+        shutil.rmtree(folder / "model", ignore_errors=True)
+        (folder / "train.txt").write_text("a dog ran off .\n" * 20)
+        settings = [
+            f"validation={{n_sentences={n_sentences}, patience=0}}",
+            "training.n_epochs=30",
+        ]
+        made = pretrain(read_recipe(folder / "toy.toml", settings))
+        steps = between // 48
+        assert measured_steps(folder) == [*range(steps, made.n_steps, steps), made.n_steps]
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=[path.stem for path in RECIPES])

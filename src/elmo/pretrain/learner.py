@@ -131,6 +131,13 @@ class Learner:
         """Whether the last step was one of the phase that training ends in."""
         return self._phase is self._phases[-1]
 
+    @property
+    def tokens_per_step(self) -> int:
+        """Predictions per direction of a step, of all processes, at most."""
+        settings = self.recipe.training
+        of_a_process = settings.n_rows * settings.n_steps * settings.n_accumulate
+        return of_a_process * self.processes.n
+
     def tensors(self) -> dict[str, Tensor]:
         """What the next step depends on, of all processes."""
         position = {

@@ -14,6 +14,7 @@ from elmo.pretrain.recipe import ValidationConfig
 from elmo.training import Patience
 
 MOST_TOKENS_UNMEASURED = 2_000_000
+LEAST_STEPS_UNMEASURED = 10
 
 
 class Validation:
@@ -47,6 +48,7 @@ class Validation:
         before = about.get("before")
         self.before = None if before is None else Perplexity(**before)
         self.last: Perplexity | None = None
+        self._interval = settings.every_tokens or self._own_interval()
 
     def about(self) -> dict[str, Any]:
         """Plain values that a run needs to go on."""
@@ -59,10 +61,28 @@ class Validation:
 
     def due(self, n_before: int) -> bool:
         """Whether to measure, where `n_before` predictions had been made before the last step."""
-        interval = self.settings.every_tokens or min(
-            MOST_TOKENS_UNMEASURED, tokens_of_epochs(self.learner.corpus, 1.0)
+        return self.learner.n_tokens // self._interval > n_before // self._interval
+
+    def _own_interval(self) -> int:
+        """Tokens of an epoch; but of so many that training, not measuring, takes most of the time.
+
+        A measurement is not of more tokens than were learned from since the last, and some steps
+        lie between two: else a corpus smaller than a window would be measured after every one.
+        """
+        epoch = tokens_of_epochs(self.learner.corpus, 1.0)
+        return max(
+            min(MOST_TOKENS_UNMEASURED, epoch),
+            LEAST_STEPS_UNMEASURED * self.learner.tokens_per_step,
+            self._n_measured(),
         )
-        return self.learner.n_tokens // interval > n_before // interval
+
+    def _n_measured(self) -> int:
+        """Predictions per direction of a measurement, about."""
+        if self.heldout is None:
+            return 0
+        n_sentences = self.heldout.n_sentences
+        share = min(1.0, self.settings.n_sentences / n_sentences)
+        return round(share * (self.heldout.n_tokens + n_sentences))
 
     def measure(self, n_sentences: int | None = None) -> Perplexity:
         """Perplexity on the held-out text, or so many of its sentences; shared by processes."""
