@@ -253,6 +253,16 @@ def tokens_of_epochs(corpus: Corpus, n_epochs: float) -> int:
     return max(1, math.floor(n_epochs * (corpus.n_tokens + corpus.n_sentences)))
 
 
+def n_tokens_at_most(recipe: PretrainRecipe, corpus: Corpus) -> int | None:
+    """Predictions per direction that the recipe allows; None where only time counts."""
+    settings, bounds = recipe.training, []
+    if settings.n_tokens is not None:
+        bounds.append(settings.n_tokens)
+    if settings.n_epochs is not None:
+        bounds.append(tokens_of_epochs(corpus, settings.n_epochs))
+    return min(bounds, default=None)
+
+
 @contextmanager
 def compiled_cells() -> Iterator[None]:
     """Fuse the arithmetic between matrix products: fewer passes over memory, the same formulas."""

@@ -23,7 +23,7 @@ from elmo.pretrain.identity import (
     warn_of_rounding,
 )
 from elmo.pretrain.interruption import stop_requests
-from elmo.pretrain.learner import Learner, Step, compiled_cells, tokens_of_epochs
+from elmo.pretrain.learner import Learner, Step, compiled_cells, n_tokens_at_most
 from elmo.pretrain.perplexity import Perplexity
 from elmo.pretrain.prepare import Progress as CorpusProgress
 from elmo.pretrain.processes import joined
@@ -161,8 +161,7 @@ class _Run:
                 self._tell(log, share, step, speed, losses)
                 sums, n_tokens, last_seconds = None, 0, seconds
             due = self.validation.due(before) or share >= 1
-            # A best model is saved with the state: else a run that was killed goes on from a state
-            # that knows nothing of it.
+            # With a best model the state: a run that is killed would go on knowing nothing of it.
             best = due and self._validate(log)
             if saving or stopping or best:
                 self._save(optional=not stopping)
@@ -334,16 +333,6 @@ class _Run:
             self.model.bilm.load_state_dict(best.bilm.state_dict())
             self.model.softmax.load_state_dict(best.softmax.state_dict())
         self.processes.same_as_first(self.model.parameters())
-
-
-def n_tokens_at_most(recipe: PretrainRecipe, corpus: Corpus) -> int | None:
-    """Predictions per direction that the recipe allows; None where only time counts."""
-    settings, bounds = recipe.training, []
-    if settings.n_tokens is not None:
-        bounds.append(settings.n_tokens)
-    if settings.n_epochs is not None:
-        bounds.append(tokens_of_epochs(corpus, settings.n_epochs))
-    return min(bounds, default=None)
 
 
 def _log_of(recipe: PretrainRecipe, learner: Learner) -> AbstractContextManager[MetricLog | None]:
