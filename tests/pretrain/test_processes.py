@@ -99,11 +99,11 @@ def test_a_request_to_end_that_reaches_one_process_ends_both_with_everything_sav
         for rank in range(2)
     ]
     try:
-        log, deadline = folder / "model" / "metrics.jsonl", time.monotonic() + 120
+        log, deadline = folder / "model" / "metrics.jsonl", time.monotonic() + 300
         while not (log.exists() and log.read_text()) and time.monotonic() < deadline:
             time.sleep(0.05)
         both[interrupted].send_signal(signal.SIGTERM)
-        assert [process.wait(timeout=60) for process in both] == [130, 130]
+        assert [process.wait(timeout=300) for process in both] == [130, 130]
     finally:
         for process in both:
             process.kill()
