@@ -67,8 +67,7 @@ def take_back(folder: Path, mark: str, others: Sequence[str]) -> None:
     """Clear away what killed processes left of `replaced_together`.
 
     Where one was killed between two renames, the older model is put back. No other process may be
-    writing into the folder, and no model that took another's place may have had files that the
-    other had not: they would be left.
+    writing into the folder. A file that the newer model has and the older has not would be left.
 
     Args:
         folder: Where the model is.
