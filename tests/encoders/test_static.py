@@ -22,7 +22,7 @@ def write(path, lines, end="\n"):
     return path
 
 
-# ---- looking up ------------------------------------------------------------------------------------
+# ---- looking up ---------------------------------------------------------------------------------
 
 
 def test_a_word_is_looked_up_as_it_is_then_in_lower_case_then_it_is_zero():
@@ -57,7 +57,7 @@ def test_static_vectors_do_not_learn():
         StaticEncoder(WORDS, VECTORS).trainable()
 
 
-# ---- text ------------------------------------------------------------------------------------------
+# ---- text ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("header", [[], ["5 3"]], ids=["GloVe", "word2vec"])
@@ -112,7 +112,7 @@ def test_words_that_stand_there_again_are_told(tmp_path, caplog):
 
 
 def test_what_is_no_file_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no.txt does not exist"):
+    with pytest.raises(FileNotFoundError, match=r"no\.txt does not exist"):
         StaticEncoder.open(tmp_path / "no.txt")
     with pytest.raises(IsADirectoryError, match="is a folder, but a file of word vectors"):
         StaticEncoder.open(tmp_path)
@@ -124,7 +124,7 @@ def test_what_is_no_file_is_refused(tmp_path):
         StaticEncoder.open(tmp_path / "x.gz")
 
 
-# ---- gensim's and FastText's forms ----------------------------------------------------------------------
+# ---- gensim's and FastText's forms --------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ def test_what_gensim_saved_is_read_without_gensim(tmp_path, word2vec, monkeypatc
         np.testing.assert_array_equal(encoder.vectors, word2vec.wv.vectors)
     if limit == 1:
         (tmp_path / "v.kv.vectors.npy").unlink()
-        with pytest.raises(FileNotFoundError, match="v.kv.vectors.npy, which does not exist"):
+        with pytest.raises(FileNotFoundError, match=r"v\.kv\.vectors\.npy, which does not exist"):
             StaticEncoder.open(tmp_path / "v.kv")
 
 
@@ -239,7 +239,7 @@ def test_a_missing_gensim_names_the_extra(tmp_path, word2vec, fasttext, monkeypa
         train_static(CORPUS, tmp_path / "v.bin")
 
 
-# ---- training ----------------------------------------------------------------------------------------
+# ---- training -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
