@@ -1,5 +1,6 @@
 import gzip
 import logging
+import lzma
 import pickle
 import re
 import struct
@@ -195,6 +196,19 @@ def test_no_code_in_a_pickle_is_run(tmp_path, capsys):
     with pytest.raises(ValueError, match="cannot be read as a file of gensim"):
         StaticEncoder.open(tmp_path / "v.kv")
     assert capsys.readouterr().out == ""
+
+
+def test_what_has_to_be_decompressed_first_says_so(tmp_path, word2vec, fasttext):
+    from gensim.models.fasttext import save_facebook_model
+
+    word2vec.wv.save_word2vec_format(str(tmp_path / "w.bin"), binary=True)
+    save_facebook_model(fasttext, str(tmp_path / "f.bin"))
+    for name, suffix, opened in (("w.bin", ".xz", lzma.open), ("f.bin", ".gz", gzip.open)):
+        path = tmp_path / (name + suffix)
+        with opened(path, "wb") as file:
+            file.write((tmp_path / name).read_bytes())
+        with pytest.raises(ValueError, match="decompress it first"):
+            StaticEncoder.open(path)
 
 
 @pytest.mark.parametrize("keep", [9, 60, 0.2, 0.5, 0.95])
