@@ -225,7 +225,7 @@ def test_a_killed_run_is_gone_on_with(tmp_path):
         if line.startswith("20 "):  # ten sentences of two tokens
             break
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     encoder = CountingEncoder()
     sentences = [["w", str(i)] for i in range(400)]
     cached = cached_layers(encoder, sentences, tmp_path, max_bytes=MUCH)
@@ -237,7 +237,7 @@ def test_a_killed_run_is_gone_on_with(tmp_path):
 
 def test_two_writers_do_the_work_once(tmp_path):
     processes = [start(tmp_path, 0.02, 60) for _ in range(2)]
-    outputs = [process.communicate(timeout=120)[0] for process in processes]
+    outputs = [process.communicate(timeout=600)[0] for process in processes]
     assert all(process.returncode == 0 for process in processes)
     encoded = sorted(int(re.search(r"encoded (\d+) of 60", out)[1]) for out in outputs)
     assert encoded == [0, 60]

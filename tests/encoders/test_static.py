@@ -329,6 +329,22 @@ def test_training_refuses_in_one_line(tmp_path, error, said, corpus, file, setti
     assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())
 
 
+def test_text_that_breaks_off_while_it_is_trained_on_is_told(tmp_path):
+    class Vanishing:
+        n_read = 0
+
+        def __iter__(self):
+            self.n_read += 1
+            yield from CORPUS[:20]
+            if self.n_read == 3:
+                raise FileNotFoundError("text.txt does not exist")
+            yield from CORPUS[20:]
+
+    with pytest.raises(FileNotFoundError, match=r"text\.txt does not exist"):
+        train_static(Vanishing(), tmp_path / "v.bin", StaticTrainingConfig(dim=2, n_epochs=3))
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_existing_file_is_kept_unless_forced(tmp_path):
     config = StaticTrainingConfig(dim=2, min_count=1, n_epochs=1)
     (tmp_path / "v.bin").write_bytes(b"precious")
