@@ -128,16 +128,17 @@ def write_coref(
         clusters: Of each document.
 
     Raises:
-        ValueError: If mentions of one cluster cross, or a mention is there twice, or lies outside of
-            its document; or if two documents have the same name and part.
+        ValueError: If mentions of one cluster cross, or one lies outside of its document; or if
+            two documents have the same name and part.
     """
-    names = [(document.name, document.part) for document in documents]
-    for name in names:
-        if names.count(name) > 1:
+    names: set[tuple[str, str]] = set()
+    for document in documents:
+        if (document.name, document.part) in names:
             raise ValueError(
-                f"document {name[0]}, part {name[1] or 'none'}, is there twice, but is found by "
-                "its name: give each its own name or part"
+                f"document {document.name}, part {document.part or 'none'}, is there twice, but is "
+                "found by its name: give each its own name or part"
             )
+        names.add((document.name, document.part))
     lines = (_lines(*pair) for pair in zip(documents, clusters, strict=True))
     write_lines(path, chain.from_iterable(lines))
 
@@ -183,14 +184,13 @@ def _document(path: str | Path, begin: Begin, sentences: Sequence[Sequence[Row]]
     if not sentences:
         raise ValueError(f"{path}, line {begin.line}: document {begin.name} has no sentence")
     rows = list(chain.from_iterable(sentences))
-    n_columns = len(rows[0].columns)
+    has_speakers = min(len(row.columns) for row in rows) > SPEAKER + 1
     for row in rows:
         if len(row.columns) < FEWEST_COLUMNS:
             raise ValueError(
                 f"{path}, line {row.line}: {len(row.columns)} columns, but at least "
                 f"{FEWEST_COLUMNS} were expected: document, part, number, word, …, coreference"
             )
-    has_speakers = n_columns > SPEAKER + 1
     return Document(
         begin.name,
         tuple(tuple(row.columns[WORD] for row in sentence) for sentence in sentences),
@@ -244,6 +244,7 @@ def _clusters(path: str | Path, rows: Sequence[Row]) -> Clusters:
 def _lines(document: Document, clusters: Sequence[Sequence[Span]]) -> Iterator[str]:
     part = f" part {document.part}" if document.part else ""
     yield f"#begin document ({document.name});{part}"
+    check_words([document.name], "the name of a document")
     cells = _cells(document, clusters)
     name, number = "_".join(document.name.split()) or UNKNOWN, str(int(document.part or 0))
     for k, sentence in enumerate(document.sentences):
@@ -259,15 +260,8 @@ def _lines(document: Document, clusters: Sequence[Sequence[Span]]) -> Iterator[s
 def _cells(document: Document, clusters: Sequence[Sequence[Span]]) -> Iterator[str]:
     """The last column: at each token what closes, the shortest first; then what opens."""
     n_tokens = len(document.tokens)
-    opens: list[list[tuple[int, str]]] = [[] for _ in range(n_tokens)]
     closes: list[list[tuple[int, str]]] = [[] for _ in range(n_tokens)]
-    given = [span for cluster in clusters for span in cluster]
-    if len(set(given)) < len(given):
-        twice = next(span for span in given if given.count(span) > 1)
-        raise ValueError(
-            f"document {document.name}: tokens {twice[0]} to {twice[1]} are a mention twice, but "
-            "can be of one cluster"
-        )
+    opens: list[list[str]] = [[] for _ in range(n_tokens)]
     for n, cluster in enumerate(in_order_of_reading(clusters)):
         for start, end in cluster:
             if not 0 <= start < end <= n_tokens:
@@ -275,17 +269,14 @@ def _cells(document: Document, clusters: Sequence[Sequence[Span]]) -> Iterator[s
                     f"document {document.name}: {(start, end)} is no span of its {n_tokens} tokens"
                 )
             if end == start + 1:
-                opens[start].append((-1, f"({n})"))
+                opens[start].append(f"({n})")
             else:
-                opens[start].append((-end, f"({n}"))
-                closes[end - 1].append((-start, f"{n})"))
+                opens[start].append(f"({n}")
+                closes[end - 1].append((start, f"{n})"))
         for pair in crossing([cluster]):
             raise ValueError(
                 f"document {document.name}: mentions {pair[0]} and {pair[1]} of one cluster cross, "
                 "which the format cannot say; leave one out"
             )
     for ending, beginning in zip(closes, opens, strict=True):
-        items = sorted(ending, key=lambda item: item[0]) + sorted(
-            beginning, key=lambda item: item[0]
-        )
-        yield "|".join(text for _, text in items) or "-"
+        yield "|".join([text for _, text in sorted(ending, reverse=True)] + beginning) or UNKNOWN
