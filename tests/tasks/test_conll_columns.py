@@ -92,5 +92,5 @@ def test_a_file_is_not_touched_by_lines_that_fail(tmp_path):
 
 @pytest.mark.parametrize("word", ["", " ", "a\tb", "a\nb"])
 def test_a_word_that_a_column_cannot_hold_is_refused(word):
-    with pytest.raises(ValueError, match="sentence 3: .* cannot stand in a column"):
+    with pytest.raises(ValueError, match=r"sentence 3: .* cannot stand in a column"):
         check_words(["fine", word], "sentence 3")

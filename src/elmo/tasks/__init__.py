@@ -1,1 +1,1 @@
-"""Task models with and without ELMo: a folder is a task, a file beside them is shared by several."""
+"""Task models with and without ELMo: a folder is a task, a file beside them is shared by some."""

@@ -13,7 +13,7 @@ GATES = 5
 
 
 class HighwayLstm(nn.Module):
-    """Read sentences: the first layer from left to right, the second from right to left, …
+    """Read sentences in layers: the first from left to right, the second from right to left.
 
     Args:
         dim: Size of an input.

@@ -105,7 +105,5 @@ def test_sentences_of_a_padded_batch_are_decoded_as_alone():
     lengths = (3, 5, 1)
     scores = torch.randn(3, 5, 7)
     together = best_tags(scores, mask_of(*lengths))
-    alone = [
-        best_tags(scores[row : row + 1, :n], mask_of(n))[0] for row, n in enumerate(lengths)
-    ]
+    alone = [best_tags(scores[row : row + 1, :n], mask_of(n))[0] for row, n in enumerate(lengths)]
     assert together == alone and [len(ids) for ids in together] == list(lengths)

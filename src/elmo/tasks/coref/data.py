@@ -32,7 +32,7 @@ Clusters = tuple[tuple[Span, ...], ...]
 UNKNOWN = "-"
 FIRST_PART = "000"
 WORD, SPEAKER, FEWEST_COLUMNS = 3, 9, 5
-"""Columns, from 0. Without one for speakers there may be five: names, numbers, word, coreference."""
+"""Columns, from 0. Five are enough where there are no speakers."""
 NOTHING = ("-", "_", "*")
 CELL = re.compile(r"(?:\(\d+\)?|\d+\))(?:\|(?:\(\d+\)?|\d+\)))*")
 ITEM = re.compile(r"(\()?(\d+)(\))?")

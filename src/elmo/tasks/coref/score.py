@@ -1,9 +1,9 @@
 """MUC, B³, CEAFφ4 and their mean, as the CoNLL-2012 reference scorer v8.01 counts them.
 
 Mentions match if their spans are the same. Key and response keep all of theirs, singletons and
-those without a twin included; what is divided is summed over documents first. A mention of the key that
-the response has twice counts once, where it is read first (v8.01 refuses to score more than ten
-such); one that is not in the key, or that the key itself has twice, counts each time.
+those without a twin included; what is divided is summed over documents first. A mention of the
+key that the response has twice counts once, where it is read first (v8.01 refuses to score more
+than ten such); one that is not in the key, or that the key itself has twice, counts each time.
 """
 
 from collections import Counter
@@ -76,7 +76,7 @@ def count(key: Clusters, response: Clusters) -> dict[str, Counts]:
 
 
 def without_repeated(response: Clusters, key: Clusters) -> list[list[Span]]:
-    """Clusters without mentions of the key that they, or a cluster read before them, have already."""
+    """Clusters without mentions of the key that have been read before."""
     in_key, seen = set(_cluster_of(key)), set[Span]()
     kept = []
     for cluster in in_order_of_reading(response):

@@ -30,7 +30,7 @@ CELL = re.compile(r"((?:\([^()*\s]+)*)\*((?:[^()*\s]*\))*)")
 
 
 class Argument(NamedTuple):
-    """`sentence[start:end]` plays a role: `ARG0`, `ARGM-TMP`, `R-ARG0`, `C-ARG1`, `V`, …"""
+    """Tokens `start` to `end`, the latter not included, play a role: `ARG0`, `C-ARG1`, `V`."""
 
     role: str
     start: int

@@ -1,7 +1,7 @@
 """Arguments of a predicate ↔ BIO tags of the tokens, and the best tags that are well-formed.
 
-With roles r₁, r₂, … the tags are O, B-r₁, I-r₁, B-r₂, I-r₂, …, numbered from 0. Axes: batch, tokens,
-tags.
+With roles r₁, r₂, … the tags are O, B-r₁, I-r₁, B-r₂, I-r₂, …, numbered from 0.
+Axes: batch, tokens, tags.
 """
 
 from collections.abc import Iterable, Sequence
