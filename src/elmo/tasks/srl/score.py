@@ -1,10 +1,10 @@
 """Precision, recall and F1 of arguments, as `srl-eval.pl` of CoNLL-2005 counts them.
 
 An argument is right if its role and its extent are. `C-X` continues the last `X` before it:
-together they are one argument in pieces, right if all its pieces are. `C-X` without an `X` is an `X`. `R-X`
-is a role of its own. The verb, `V`, is no argument. An argument around others of the same
-predicate, which predictions never have, counts as if the inner ones were its pieces, as they do
-there. Frames are matched by place and lemma; a predicted one that has no match is not counted.
+together they are one argument in pieces, right if all its pieces are. `C-X` without an `X` is an
+`X`. `R-X` is a role of its own. The verb, `V`, is no argument. An argument around others of the
+same predicate, which predictions never have, counts as if the inner ones were its pieces, as they
+do there. Frames are matched by place and lemma; a predicted one that has no match is not counted.
 """
 
 from collections import Counter
