@@ -16,7 +16,8 @@ def test_antecedents_are_followed_to_the_first_mention():
 
 def test_a_span_that_follows_none_and_none_follows_is_no_mention_unless_it_is_said_to_be():
     assert clusters_of_antecedents(SPANS, [-1, -1, 1, -1, -1]) == (((2, 3), (2, 4)),)
-    with_some = clusters_of_antecedents(SPANS, [-1, -1, 1, -1, -1], singletons=[1, 0, 0, 0, 1])
+    said = [True, False, False, False, True]
+    with_some = clusters_of_antecedents(SPANS, [-1, -1, 1, -1, -1], singletons=said)
     assert with_some == (((0, 1),), ((2, 3), (2, 4)), ((7, 9),))
 
 

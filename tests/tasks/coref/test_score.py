@@ -119,7 +119,8 @@ def test_nothing_found_and_nothing_to_be_found_score_zero():
 
 def test_the_order_of_clusters_and_mentions_changes_nothing():
     expected = count(clusters(ABC), clusters("a bcx dy z"))
-    assert count(clusters("fde bc a"), clusters("z yd xcb a")) == pytest.approx(expected)
+    for measure, counts in count(clusters("fde bc a"), clusters("z yd xcb a")).items():
+        assert counts == pytest.approx(expected[measure])
 
 
 partitions = st.lists(st.integers(0, 4), min_size=10, max_size=10).map(
