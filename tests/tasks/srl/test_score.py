@@ -33,7 +33,7 @@ def test_each_argument_is_correct_excess_or_missed():
 
 def test_scores_are_in_percent_over_all_sentences_and_leave_out_the_verb():
     gold = [[frame(("A0", 0, 1), ("V", 1, 2), ("A1", 2, 4))], [], [frame(("A1", 0, 1))]]
-    predicted = [[frame(("A0", 0, 1), ("V", 0, 1))], [], [frame(("A1", 0, 1))]]
+    predicted = [[frame(("A0", 0, 1), ("V", 4, 5))], [], [frame(("A1", 0, 1))]]
     found = score(gold, predicted)
     assert found["precision"] == pytest.approx(100)
     assert found["recall"] == pytest.approx(200 / 3)

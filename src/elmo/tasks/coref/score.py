@@ -78,7 +78,7 @@ def count(key: Clusters, response: Clusters) -> dict[str, Counts]:
 def without_repeated(response: Clusters, key: Clusters) -> list[list[Span]]:
     """Clusters without mentions of the key that have been read before."""
     in_key, seen = set(_cluster_of(key)), set[Span]()
-    kept = []
+    kept: list[list[Span]] = []
     for cluster in in_order_of_reading(response):
         kept.append([])
         for span in cluster:
