@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmo.tasks.json_files import checked, field, read_json, write_lines
+from elmo.tasks.squad.tokens import fine_tokens
 from elmo.text import Token, Tokenizer, check_text
 
 
@@ -268,7 +269,7 @@ def _words(text: str, tokenizer: Tokenizer, where: str) -> tuple[str, ...]:
 
 
 def _tokens(text: str, tokenizer: Tokenizer, where: str) -> tuple[Token, ...]:
-    tokens = tuple(tokenizer(text))
+    tokens = tuple(fine_tokens(text, tokenizer))
     if not tokens:
         raise ValueError(f"{where} is {text!r}, but a text with at least one token is wanted")
     return tokens
