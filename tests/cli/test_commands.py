@@ -31,7 +31,7 @@ from elmo.store import read_vectors
 
 COMMANDS = (
     "embed", "compare", "convert", "info", "prepare", "pretrain", "adapt", "perplexity",
-    "score", "substitutes",
+    "score", "substitutes", "train", "evaluate", "predict", "compare-encoders", "train-static",
 )  # fmt: skip
 LINES = ["The cat sat .", "", "a naïve dog"]
 
