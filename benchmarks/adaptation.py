@@ -3,8 +3,9 @@
     python benchmarks/adaptation.py biomedical DATASETS/bioner/ncbi-disease --out FOLDER
     python benchmarks/adaptation.py captions DATASETS/nli/snli-small --out FOLDER --model default
 
-The first writes the text: `adapt.txt`, and `measure.txt` to measure on. With a model it is adapted
-in FOLDER/MODEL (again: goes on), as `elmo adapt` does, and --result gets the perplexities.
+The first writes the text into FOLDER/biomedical: `adapt.txt`, and `measure.txt` to measure on. With
+a model it is adapted beside them in a folder of its name (again: goes on), as `elmo adapt` does,
+and --result gets the perplexities.
 
 `biomedical` is the text of PubMed abstracts (NCBI Disease; its labels are not read); `captions` are
 descriptions of photographs and sentences about them (SNLI). No sentence of the part to measure on
@@ -24,8 +25,8 @@ from circumstances import circumstances, write_result
 from elmo.config import config_to_dict
 from elmo.pretrain.recipe import adaptation_recipe
 from elmo.pretrain.run import pretrain
-from elmo.training_state import STATE_FILE
 from elmo.text import read_lines
+from elmo.training_state import STATE_FILE
 
 
 class Domain(NamedTuple):
@@ -137,12 +138,13 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="key=value for the recipe")
     parser.add_argument("--result", type=Path, default=Path("results/adaptation.json"))
     arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    text = write_text(arguments.domain, arguments.source, arguments.out)
+    folder = arguments.out / arguments.domain
+    folder.mkdir(parents=True, exist_ok=True)
+    text = write_text(arguments.domain, arguments.source, folder)
     if arguments.model is None:
         return
-    folder = arguments.out / Path(arguments.model).name
-    row = adapt(arguments.domain, text, arguments.model, folder, arguments.set)
+    output = folder / Path(arguments.model).name
+    row = adapt(arguments.domain, text, arguments.model, output, arguments.set)
     results = json.loads(arguments.result.read_text()) if arguments.result.exists() else {}
     write_result(arguments.result, results | {arguments.domain: row})
 

@@ -3,11 +3,12 @@
     python benchmarks/curves.py RUN... --out curves.png [--names A B ...]
 
 RUN is a folder with the `metrics.jsonl` of a run, or such a file. Held-out perplexity is of the
-full softmax, by the mean of both directions' losses; training loss is of the softmax that the run
-trained with, so that runs with other negatives are not comparable by it. The first tenth of the
-longest run is left out, where curves fall so steeply that nothing else could be seen. Minutes are
-what the log says, or, where an older log does not, tokens by tokens per second, which leaves
-evaluation out.
+full softmax, by the mean of both directions' losses, on the sentences that are measured on the way;
+what is printed is the end's, of the best model on all of them, where the log has it. Training loss
+is of the softmax that the run trained with, so that runs with other negatives are not comparable by
+it. The first tenth of the longest run is left out, where curves fall so steeply that nothing else
+could be seen. Minutes are what the log says, or, where an older log does not, tokens by tokens per
+second, which leaves evaluation out.
 """
 
 import argparse
@@ -24,7 +25,7 @@ STEPS = {"tokens": "million tokens read", "minutes": "minutes"}
 
 
 def main() -> None:
-    """Read the logs, draw the picture, print how each run ended."""
+    """Draw the runs that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--names", nargs="+", help="instead of the folders' names")
@@ -35,13 +36,18 @@ def main() -> None:
     ]
     if len(set(names)) != len(arguments.runs):
         parser.error(f"{len(set(names))} different names for {len(arguments.runs)} runs")
-    runs = {name: read_run(run) for name, run in zip(names, arguments.runs, strict=True)}
+    draw(dict(zip(names, arguments.runs, strict=True)), arguments.out)
+
+
+def draw(folders: dict[str, Path], out: Path) -> None:
+    """Read the logs, draw the picture, print how each run ended."""
+    runs = {name: read_run(run) for name, run in folders.items()}
     heights = {
         "heldout": ("held-out perplexity (full softmax)", True),
         "train": ("training loss (nats, as trained)", False),
     }
     save_curves(
-        arguments.out,
+        out,
         [
             [
                 {
@@ -60,7 +66,8 @@ def main() -> None:
     )
     for name, run in runs.items():
         of = run["heldout"]
-        last = f"{of['y'][-1]:.1f}" if of["y"] else "not measured"
+        ends = [*of["y"], *of["end"]]
+        last = f"{ends[-1]:.1f}" if ends else "not measured"
         read = run["train"]
         print(f"{name}: {read['tokens'][-1]:.2f} M tokens, {read['minutes'][-1]:.1f} min, {last}")
 
@@ -75,7 +82,7 @@ def late(curves: dict[str, tuple[list[float], list[float]]]) -> dict[str, Any]:
 
 
 def read_run(run: Path) -> dict[str, dict[str, list[float]]]:
-    """Points of both curves of a log.
+    """Points of both curves of a log, and the perplexity at its end.
 
     A run that was continued from a checkpoint wrote some lines twice: the later ones count. A line
     that was cut off by an interruption is no line.
@@ -88,7 +95,7 @@ def read_run(run: Path) -> dict[str, dict[str, list[float]]]:
             line = json.loads(text)
         except json.JSONDecodeError:
             continue
-        kind = train if "train/tokens" in line else heldout
+        kind = train if "train/tokens_per_second" in line else heldout
         kind[line["step"]] = {**kind.get(line["step"], {}), **line}
     if not train:
         raise SystemExit(f"{path} has no line of training")
@@ -99,6 +106,7 @@ def read_run(run: Path) -> dict[str, dict[str, list[float]]]:
     if all("train/minutes" in train[step] for step in steps):
         minutes = np.array([train[step]["train/minutes"] for step in steps])
     ends = {step: of for step, of in heldout.items() if "heldout/forward_perplexity_full" in of}
+    final = [of for of in heldout.values() if "final/forward_perplexity_full" in of]
     # The end of an older log has no step: −1 stands after all.
     order = sorted(ends, key=lambda step: step if step >= 0 else math.inf)
     at = [step if step >= 0 else int(steps[-1]) for step in order]
@@ -121,6 +129,7 @@ def read_run(run: Path) -> dict[str, dict[str, list[float]]]:
             "tokens": np.interp(at, [0, *steps], [0, *tokens]).tolist(),
             "minutes": np.interp(at, [0, *steps], [0, *minutes]).tolist(),
             "y": [both(ends[step], ("heldout/", "perplexity_full")) for step in order],
+            "end": [both(line, ("final/", "perplexity_full")) for line in final],
         },
     }
 

@@ -11,10 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.pretrain.toy import log_lines, write_toy
 
 from elmo import BiLM, BiLMConfig, CharCnnConfig, LstmConfig, Vocabulary
 from elmo.checkpoints.folder import Checkpoint, save_folder
 from elmo.model.softmax import Softmax
+from elmo.pretrain.recipe import read_recipe
+from elmo.pretrain.run import pretrain
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 TINY = BiLMConfig(
@@ -172,6 +175,7 @@ def test_biomedical_text_is_read_without_its_labels(adaptation, tmp_path, monkey
     given = ["adaptation.py", "biomedical", str(tmp_path), "--out", str(out)]
     monkeypatch.setattr(sys, "argv", given)
     adaptation.main()
+    out = out / "biomedical"  # another domain has another folder
     assert (out / "adapt.txt").read_text() == "APC2 colon cancer\nIn mice\nLoss\n"
     assert (out / "measure.txt").read_text() == "New gene\n"
     said = capsys.readouterr().out
@@ -217,6 +221,7 @@ def test_a_model_is_adapted_and_measured_before_and_after(
         )
         assert after <= before
     assert capsys.readouterr().out.count("biomedical: after:") == 2
+    assert (tmp_path / "out" / "biomedical" / "model" / "pretraining.json").exists()
 
 
 def test_shapes_and_optimisers_are_compared(tmp_path, monkeypatch, capsys):
@@ -337,9 +342,30 @@ def test_curves_of_a_run_are_read_from_its_log(tmp_path, monkeypatch, capsys):
     assert run_["heldout"]["y"] == pytest.approx([30, 4])
     assert run_["heldout"]["tokens"] == pytest.approx([0.006, 0.012])
     out = tmp_path / "a.png"
+    assert run_["heldout"]["end"] == []
     monkeypatch.setattr(sys, "argv", ["curves.py", str(tmp_path), "--out", str(out)])
     curves.main()
     assert out.stat().st_size > 1000 and "0.01 M tokens, 3.0 min, 4.0" in capsys.readouterr().out
+
+
+def test_curves_of_a_log_of_today_have_what_was_measured_on_the_way_and_at_the_end(
+    tmp_path, monkeypatch, capsys
+):
+    write_toy(tmp_path)
+    settings = ["training.n_epochs=2", "validation.every_tokens=300"]
+    made = pretrain(read_recipe(tmp_path / "toy.toml", settings))
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    curves = importlib.import_module("curves")
+    run_ = curves.read_run(tmp_path / "model")
+    lines = log_lines(tmp_path / "model")
+    for what, key in (("train", "train/learning_rate"), ("heldout", "heldout/predictions")):
+        tokens = [line["train/tokens"] / 1e6 for line in lines if key in line]
+        assert run_[what]["tokens"] == pytest.approx(tokens, rel=0.2) and len(tokens) > 5
+    assert run_["heldout"]["end"] == [pytest.approx(made.heldout.average)]
+    out = tmp_path / "a.png"
+    monkeypatch.setattr(sys, "argv", ["curves.py", str(tmp_path / "model"), "--out", str(out)])
+    curves.main()
+    assert f", {made.heldout.average:.1f}\n" in capsys.readouterr().out
 
 
 def test_the_model_card_gets_its_tables_from_results(tmp_path, monkeypatch):

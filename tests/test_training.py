@@ -302,6 +302,9 @@ def test_patience_ends_after_measurements_that_were_no_better():
     assert patience.exhausted and patience.best == 4.0
     patience.improved(3.0)
     assert not patience.exhausted
+    for _ in range(5):
+        assert not patience.improved(9.0, counted=False)
+    assert not patience.exhausted and patience.improved(2.0, counted=False)
     endless = Patience(0)
     for _ in range(99):
         endless.improved(1.0)
@@ -315,3 +318,11 @@ def test_a_log_that_goes_on_drops_what_will_be_written_again(tmp_path):
         log.write(10, {"loss": 3.0})
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert lines == [{"step": 5, "loss": 1.0}, {"step": 10, "loss": 3.0}]
+
+
+def test_a_log_that_goes_on_has_one_end(tmp_path):
+    for n_steps in (5, 5, 10):
+        with MetricLog(tmp_path, after=5, tensorboard=False) as log:
+            log.write(n_steps, {"final/loss": n_steps / 2})
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert lines == [{"step": 10, "final/loss": 5.0}]

@@ -18,6 +18,9 @@ from elmo.config import check_positive
 
 OPTIMISERS = ("adagrad", "adamw", "adam", "adadelta", "sgd")
 SCHEDULES = ("constant", "linear", "cosine", "trapezoid")
+METRICS_FILE = "metrics.jsonl"
+FINAL = "final"
+"""Metrics called `final/…` are of the end of a run."""
 
 
 @dataclass(frozen=True)
@@ -285,10 +288,15 @@ class Patience:
     best: float = math.inf
     n_since: int = 0
 
-    def improved(self, loss: float) -> bool:
-        """Take note of a loss; whether it is the smallest so far."""
+    def improved(self, loss: float, *, counted: bool = True) -> bool:
+        """Take note of a loss; whether it is the smallest so far.
+
+        Args:
+            loss: The measurement.
+            counted: Whether it brings the end nearer if it is no better.
+        """
         better = loss < self.best
-        self.best, self.n_since = (loss, 0) if better else (self.best, self.n_since + 1)
+        self.best, self.n_since = (loss, 0) if better else (self.best, self.n_since + counted)
         return better
 
     @property
@@ -302,7 +310,8 @@ class MetricLog:
 
     Args:
         folder: Where to write; both are appended to.
-        after: What an earlier run wrote of later steps is dropped: they are made again.
+        after: What an earlier run wrote of later steps is dropped, and what it wrote of its end:
+            they are made again.
         tensorboard: Whether to write TensorBoard events, which needs the extra `train`.
 
     Raises:
@@ -319,7 +328,7 @@ class MetricLog:
                     "log.tensorboard = false"
                 ) from None
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "metrics.jsonl"
+        path = folder / METRICS_FILE
         _drop_later(path, after)
         self._file = path.open("a", encoding="utf-8")
         self._board: Any = (
@@ -351,16 +360,24 @@ class MetricLog:
 
 
 def _drop_later(path: Path, after: int) -> None:
-    """Leave the whole lines of steps up to `after`: a killed run may have written half a line."""
+    """Leave the whole lines of steps up to `after`, but none of the end of a run.
+
+    A killed run may have written half a line.
+    """
     if not path.exists():
         return
     kept = []
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
         try:
-            if line.endswith("\n") and json.loads(line)["step"] <= after:
+            values = json.loads(line)
+            if line.endswith("\n") and values["step"] <= after and not _is_final(values):
                 kept.append(line)
         except (ValueError, KeyError, TypeError):
             continue
     beside = path.with_name(f"{path.name}.tmp")
     beside.write_text("".join(kept), encoding="utf-8")
     os.replace(beside, path)
+
+
+def _is_final(names: Iterable[str]) -> bool:
+    return any(name.startswith(f"{FINAL}/") for name in names)

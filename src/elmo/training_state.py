@@ -20,20 +20,6 @@ from torch import Tensor
 
 STATE_FILE = "training.safetensors"
 ABOUT = "training"
-MAY_CHANGE = (
-    "output",
-    "log.",
-    "corpus.",
-    "prepared",
-    "validation.patience",
-    "training.n_epochs",
-    "training.n_tokens",
-    "training.minutes",
-    "training.device",
-    "training.compile",
-)
-"""Settings, or tables of them, that may differ when a run goes on. The corpus is compared by what
-is in it; another device or compiled arithmetic go on with other rounding."""
 
 
 @dataclass(frozen=True)
@@ -88,44 +74,6 @@ def read_state(folder: Path) -> TrainingState | None:
             return TrainingState({name: file.get_tensor(name) for name in file.keys()}, about)  # noqa: SIM118
     except (SafetensorError, KeyError, ValueError) as error:
         raise ValueError(f"{path} is damaged ({error}): begin again in another output") from None
-
-
-def check_continues(
-    state: TrainingState, *, recipe: Mapping[str, Any], corpus: Mapping[str, Any]
-) -> None:
-    """Refuse to go on with a run by another recipe or on another corpus.
-
-    Args:
-        state: Of the run.
-        recipe: The recipe now, as plain values.
-        corpus: What the corpus is known by now.
-
-    Raises:
-        ValueError: If anything differs that would have made another model; the differences are
-            named.
-    """
-    before = _flat({**state.about["recipe"], "what is read": state.about["corpus"]})
-    now = _flat({**recipe, "what is read": corpus})
-    differences = [
-        f"{key} was {before.get(key)!r} and is {now.get(key)!r}"
-        for key in sorted(before.keys() | now.keys())
-        if before.get(key) != now.get(key) and not key.startswith(MAY_CHANGE)
-    ]
-    if differences:
-        raise ValueError(
-            f"the run cannot go on by another recipe: {'; '.join(differences)}. Give the settings "
-            "it began with, or another output"
-        )
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = json.loads(json.dumps(value))
-    return flat
 
 
 def _flush(path: Path) -> None:

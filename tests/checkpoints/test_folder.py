@@ -15,7 +15,13 @@ from tests.models import config_of, random_bilm, shapes
 from elmo import Elmo, ScalarMix, Vocabulary
 from elmo.checkpoints import folder as folder_module
 from elmo.checkpoints.describe import describe
-from elmo.checkpoints.folder import ALL_FILES, Checkpoint, load_folder, save_folder
+from elmo.checkpoints.folder import (
+    ALL_FILES,
+    Checkpoint,
+    load_folder,
+    recover_folder,
+    save_folder,
+)
 from elmo.config import AdaptiveSoftmaxConfig
 from elmo.model.softmax import Softmax
 from elmo.model.softmax_adaptive import AdaptiveSoftmax
@@ -248,6 +254,29 @@ def test_a_folder_saved_by_a_process_killed_at_any_moment_is_never_half_read(
         found.append(seed)
     assert n_changes > 7
     assert set(found) == {0, "config.json does not exist", 1}
+
+
+def test_what_a_killed_process_left_is_cleared_away_and_the_older_model_put_back(
+    checkpoint, tmp_path, monkeypatch
+):
+    seeds = []
+    for n_changes in range(99):
+        folder = tmp_path / str(n_changes)
+        save_folder(checkpoint, folder)
+        (folder / "vocabulary.txt.0123abcd.tmp.77.tmp").touch()
+        (folder / "of-another.tmp").touch()
+        try:
+            save_until(monkeypatch, folder, n_changes, Killed())
+            break
+        except Killed:
+            pass
+        recover_folder(folder)
+        again = load_folder(folder)
+        seeds.append(int(again.vocabulary is None))
+        same(again.bilm, random_bilm(seed=seeds[-1]))
+        left = {path.name for path in folder.iterdir()} - {"of-another.tmp"}
+        assert left == set(ALL_FILES if seeds[-1] == 0 else ALL_FILES[:2])
+    assert n_changes > 7 and seeds == sorted(seeds) and set(seeds) == {0, 1}
 
 
 def test_a_save_that_fails_at_any_moment_leaves_the_old_model_or_the_new(

@@ -1,5 +1,6 @@
 """The commands as a user types them: what is printed, written, and refused with exit code 2."""
 
+import io
 import json
 import logging
 import os
@@ -13,20 +14,24 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from tests.models import random_bilm
 from tests.pretrain.toy import PATTERNS, RECIPE
 
 from elmo import Elmo, Vocabulary
 from elmo.checkpoints.folder import Checkpoint, save_folder
 from elmo.checkpoints.official import save_official
-from elmo.cli import main
+from elmo.cli import console, main
+from elmo.cli.options import n_cores
 from elmo.model.softmax import Softmax
+from elmo.pretrain import validation
+from elmo.pretrain.perplexity import PerplexitySums
 from elmo.pretrain.prepare import open_prepared
 from elmo.store import read_vectors
 
 COMMANDS = (
     "embed", "compare", "convert", "info", "prepare", "pretrain", "adapt", "perplexity",
-    "score", "substitutes",
+    "score", "substitutes", "train", "evaluate", "predict", "compare-encoders", "train-static",
 )  # fmt: skip
 LINES = ["The cat sat .", "", "a naïve dog"]
 
@@ -271,6 +276,42 @@ def test_pretrain_and_perplexity(folder, capsys):
     assert n_steps[0] < n_steps[1]
 
 
+def test_training_has_a_bar_of_its_own_with_the_time_that_the_run_says_is_left(monkeypatch):
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=200)
+    monkeypatch.setattr(console, "messages", terminal)
+    with console.shares_done() as show:
+        for share in (0.5, 1.0):
+            show("Preparing text", share, "counting types")
+        show("Training", 0.25, "step 7", seconds_left=3723.4)
+    shown = terminal.file.getvalue().splitlines()
+    prepared = next(line for line in reversed(shown) if "Preparing text" in line)
+    training = next(line for line in reversed(shown) if "Training" in line)
+    assert "100%" in prepared
+    assert re.search(r"Training.* 25%.*1:02:03.*step 7", training)
+
+
+def test_a_new_model_without_a_best_step_is_not_said_to_be_one_it_started_from(
+    folder, capsys, monkeypatch
+):
+    (folder / "train.txt").write_text("".join(f"{p}\n" for p in PATTERNS * 9))
+    (folder / "heldout.txt").write_text("".join(f"{p}\n" for p in PATTERNS))
+    (folder / "toy.toml").write_text(RECIPE.format(folder=folder))
+    endless = PerplexitySums(1e9, 1e9, 1, 1)
+    monkeypatch.setattr(validation, "perplexity_sums", lambda *_: endless)
+    assert run("pretrain", "toy.toml", "--set", "training.n_epochs=1", "--output", "mine") == 0
+    out, _ = capsys.readouterr()
+    assert "started from" not in out
+    assert "mine holds a model that was saved on the way, the last is in mine/last" in out
+
+
+def test_processes_are_as_many_as_cores_that_may_be_used(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5}, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    assert n_cores() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert n_cores() == 64
+
+
 def test_adapt_says_how_well_a_domain_is_predicted_before_and_after(folder, capsys):
     (folder / "domain.txt").write_text("".join(f"{p}\n" for p in PATTERNS * 20))
     (folder / "measured.txt").write_text("the cat ran off .\n" * 3)
@@ -308,10 +349,22 @@ def test_prepare_makes_a_corpus_and_says_what_is_in_it(folder, capsys, caplog):
     )
 
 
+def test_prepare_reads_files_as_often_as_it_is_told(folder):
+    for name in ("a", "b", "c"):
+        (folder / f"{name}.txt").write_text(f"{name} .\n")
+    often = ["--repeat", "b.*=3", "--repeat", "c.txt=2"]
+    common = ["--min-count", "1", "--processes", "1", "--output", "corpus"]
+    assert run("prepare", "a.txt", "b.txt", "c.txt", *often, *common) == 0
+    texts = [tokens[0] for tokens in open_prepared("corpus").train.texts()]
+    assert texts == ["a", "b", "b", "b", "c", "c"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["prepare", "no.txt", "--output", "corpus"], "no file matches no.txt"),
+        (["prepare", "in.txt", "--output", "corpus", "--repeat", "in.txt"], "expected PATTERN=N"),
+        (["prepare", "in.txt", "--output", "corpus", "--repeat", "a*=2"], "repeat names a*"),
         (["pretrain", "no.toml"], "no.toml does not exist"),
         (["pretrain", "toy.toml", "--set", "training.n_row=1"], 'Did you mean "n_rows"?'),
         (["pretrain", "toy.toml"], "no file matches"),

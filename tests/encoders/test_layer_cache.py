@@ -111,7 +111,7 @@ def test_progress_counts_the_tokens_that_are_computed(tmp_path, monkeypatch):
     assert len(told) == 3
 
 
-# ---- the bound -----------------------------------------------------------------------------------
+# ---- the bound ----------------------------------------------------------------------------------
 
 
 def size(*lengths):
@@ -120,8 +120,8 @@ def size(*lengths):
 
 def test_what_does_not_fit_is_refused_with_both_sizes(tmp_path):
     said = (
-        f"layers of 2 sentences by counting:0 take {size(3, 1)} bytes, but the cache {tmp_path} may "
-        f'hold {size(3, 1) - 1} bytes: raise max_bytes, or set encoder_mode = "on_the_fly"'
+        f"layers of 2 sentences by counting:0 take {size(3, 1)} bytes, but the cache {tmp_path} "
+        f'may hold {size(3, 1) - 1} bytes: raise max_bytes, or set encoder_mode = "on_the_fly"'
     )
     with pytest.raises(ValueError, match=re.escape(said)):
         cached_layers(CountingEncoder(), [["a"] * 3, ["b"]], tmp_path, max_bytes=size(3, 1) - 1)
@@ -193,7 +193,7 @@ def test_a_full_disk_is_told_before_anything_is_computed(tmp_path, monkeypatch):
     assert caught.value.errno == errno.ENOSPC and not encoder.encoded
 
 
-# ---- interruptions ---------------------------------------------------------------------------------
+# ---- interruptions ------------------------------------------------------------------------------
 
 PROGRAM = """
 import sys
@@ -225,7 +225,7 @@ def test_a_killed_run_is_gone_on_with(tmp_path):
         if line.startswith("20 "):  # ten sentences of two tokens
             break
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     encoder = CountingEncoder()
     sentences = [["w", str(i)] for i in range(400)]
     cached = cached_layers(encoder, sentences, tmp_path, max_bytes=MUCH)
@@ -237,7 +237,7 @@ def test_a_killed_run_is_gone_on_with(tmp_path):
 
 def test_two_writers_do_the_work_once(tmp_path):
     processes = [start(tmp_path, 0.02, 60) for _ in range(2)]
-    outputs = [process.communicate(timeout=120)[0] for process in processes]
+    outputs = [process.communicate(timeout=600)[0] for process in processes]
     assert all(process.returncode == 0 for process in processes)
     encoded = sorted(int(re.search(r"encoded (\d+) of 60", out)[1]) for out in outputs)
     assert encoded == [0, 60]

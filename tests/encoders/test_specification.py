@@ -33,6 +33,7 @@ def test_a_specification_is_read_part_by_part(text, parts):
     [
         ("", '"" names no encoder.'),
         ("elom", '"elom" names no encoder. Did you mean "elmo"?'),
+        ("elmo+sttic", '"elmo+sttic" names no encoder.'),
         ("elmo+sttic:x.txt", '"sttic:x.txt" names no encoder. Did you mean "static"?'),
         ("Transformer:x", 'Did you mean "transformer"?'),
         ("static", '"static" does not say which: give static:FILE'),

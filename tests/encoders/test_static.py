@@ -1,5 +1,6 @@
 import gzip
 import logging
+import lzma
 import pickle
 import re
 import struct
@@ -22,7 +23,7 @@ def write(path, lines, end="\n"):
     return path
 
 
-# ---- looking up ------------------------------------------------------------------------------------
+# ---- looking up ---------------------------------------------------------------------------------
 
 
 def test_a_word_is_looked_up_as_it_is_then_in_lower_case_then_it_is_zero():
@@ -57,7 +58,7 @@ def test_static_vectors_do_not_learn():
         StaticEncoder(WORDS, VECTORS).trainable()
 
 
-# ---- text ------------------------------------------------------------------------------------------
+# ---- text ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("header", [[], ["5 3"]], ids=["GloVe", "word2vec"])
@@ -112,7 +113,7 @@ def test_words_that_stand_there_again_are_told(tmp_path, caplog):
 
 
 def test_what_is_no_file_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no.txt does not exist"):
+    with pytest.raises(FileNotFoundError, match=r"no\.txt does not exist"):
         StaticEncoder.open(tmp_path / "no.txt")
     with pytest.raises(IsADirectoryError, match="is a folder, but a file of word vectors"):
         StaticEncoder.open(tmp_path)
@@ -124,7 +125,7 @@ def test_what_is_no_file_is_refused(tmp_path):
         StaticEncoder.open(tmp_path / "x.gz")
 
 
-# ---- gensim's and FastText's forms ----------------------------------------------------------------------
+# ---- gensim's and FastText's forms --------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +178,7 @@ def test_what_gensim_saved_is_read_without_gensim(tmp_path, word2vec, monkeypatc
         np.testing.assert_array_equal(encoder.vectors, word2vec.wv.vectors)
     if limit == 1:
         (tmp_path / "v.kv.vectors.npy").unlink()
-        with pytest.raises(FileNotFoundError, match="v.kv.vectors.npy, which does not exist"):
+        with pytest.raises(FileNotFoundError, match=r"v\.kv\.vectors\.npy, which does not exist"):
             StaticEncoder.open(tmp_path / "v.kv")
 
 
@@ -195,6 +196,19 @@ def test_no_code_in_a_pickle_is_run(tmp_path, capsys):
     with pytest.raises(ValueError, match="cannot be read as a file of gensim"):
         StaticEncoder.open(tmp_path / "v.kv")
     assert capsys.readouterr().out == ""
+
+
+def test_what_has_to_be_decompressed_first_says_so(tmp_path, word2vec, fasttext):
+    from gensim.models.fasttext import save_facebook_model
+
+    word2vec.wv.save_word2vec_format(str(tmp_path / "w.bin"), binary=True)
+    save_facebook_model(fasttext, str(tmp_path / "f.bin"))
+    for name, suffix, opened in (("w.bin", ".xz", lzma.open), ("f.bin", ".gz", gzip.open)):
+        path = tmp_path / (name + suffix)
+        with opened(path, "wb") as file:
+            file.write((tmp_path / name).read_bytes())
+        with pytest.raises(ValueError, match="decompress it first"):
+            StaticEncoder.open(path)
 
 
 @pytest.mark.parametrize("keep", [9, 60, 0.2, 0.5, 0.95])
@@ -239,7 +253,7 @@ def test_a_missing_gensim_names_the_extra(tmp_path, word2vec, fasttext, monkeypa
         train_static(CORPUS, tmp_path / "v.bin")
 
 
-# ---- training ----------------------------------------------------------------------------------------
+# ---- training -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -313,6 +327,22 @@ def test_training_refuses_in_one_line(tmp_path, error, said, corpus, file, setti
     with pytest.raises(error, match=re.escape(said)) as caught:
         train_static(corpus, tmp_path / file, StaticTrainingConfig(**settings))
     assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())
+
+
+def test_text_that_breaks_off_while_it_is_trained_on_is_told(tmp_path):
+    class Vanishing:
+        n_read = 0
+
+        def __iter__(self):
+            self.n_read += 1
+            yield from CORPUS[:20]
+            if self.n_read == 3:
+                raise FileNotFoundError("text.txt does not exist")
+            yield from CORPUS[20:]
+
+    with pytest.raises(FileNotFoundError, match=r"text\.txt does not exist"):
+        train_static(Vanishing(), tmp_path / "v.bin", StaticTrainingConfig(dim=2, n_epochs=3))
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_existing_file_is_kept_unless_forced(tmp_path):

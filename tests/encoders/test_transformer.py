@@ -152,7 +152,7 @@ def test_the_packaged_transformer_opens_by_its_name():
     assert encoder.encode_layers([["word"] * 700])[0].shape == (7, 700, 384)
 
 
-# ---- what tells two apart ------------------------------------------------------------------------
+# ---- what tells two apart -----------------------------------------------------------------------
 
 
 def test_the_identity_is_of_weights_tokenizer_and_settings(folder, encoder, tmp_path):
@@ -165,7 +165,7 @@ def test_the_identity_is_of_weights_tokenizer_and_settings(folder, encoder, tmp_
     assert again.identity != encoder.identity
 
 
-# ---- learning with a task -------------------------------------------------------------------------
+# ---- learning with a task -----------------------------------------------------------------------
 
 
 def test_the_trainable_copy_begins_with_the_same_layers(encoder):
@@ -200,7 +200,7 @@ def test_the_trainable_copy_takes_sentences_without_tokens(encoder):
     assert encoder.trainable()([[], []]).shape == (3, 2, 0, 8)
 
 
-# ---- refusals --------------------------------------------------------------------------------------
+# ---- refusals -----------------------------------------------------------------------------------
 
 
 def refused(error, said, *arguments, **settings):

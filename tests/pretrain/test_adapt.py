@@ -1,14 +1,16 @@
 """A trained model goes on with other text: whole runs."""
 
 import os
+import shutil
 import signal
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 from tests.pretrain.toy import log_lines, weights, write_toy
 
-from elmo.checkpoints.folder import load_folder
+from elmo.checkpoints.folder import load_folder, save_folder
 from elmo.checkpoints.official import save_official
 from elmo.pretrain.corpus import read_sentences
 from elmo.pretrain.language_model import LanguageModel
@@ -108,6 +110,23 @@ def test_official_weights_learn_a_softmax_first_while_nothing_else_changes(train
     assert not torch.equal(end, origin.state_dict()[name])
 
 
+def test_a_softmax_that_gets_worse_does_not_end_the_run_before_the_bilm_learns(trained, folder):
+    save_official(load_folder(trained).bilm, folder / "official")
+    # All that is learned of the domain makes the other text it is measured on less likely.
+    (folder / "measured.txt").write_text("gene gene gene gene .\n" * 30)
+    settings = ["start.softmax_share=0.6", "validation.patience=1", "validation.every_tokens=160"]
+    made = adapted(folder / "official", folder, *settings, "training.n_epochs=6")
+    measured = [x for x in log_lines(folder / "adapted") if "heldout/predictions" in x]
+    shares = [x["train/tokens"] / (6 * 840) for x in measured]
+    worse = [
+        later["heldout/forward_perplexity_full"] * later["heldout/backward_perplexity_full"]
+        > now["heldout/forward_perplexity_full"] * now["heldout/backward_perplexity_full"]
+        for now, later in pairwise(measured)
+    ]
+    assert any(w and share < 0.5 for w, share in zip(worse, shares[1:], strict=True))
+    assert made.n_tokens > 0.6 * 6 * 840
+
+
 def test_a_model_that_only_gets_worse_stays_as_it_was(trained, folder):
     settings = ["optimiser.learning_rate=1.0", "start.vocabulary=keep", "validation.patience=2"]
     made = adapted(trained, folder, *settings)
@@ -135,6 +154,38 @@ def test_an_adaptation_that_died_ends_with_the_same_bits(trained, folder):
     assert torch.equal(weights(folder / "whole"), weights(folder / "broken"))
     steps = [line["step"] for line in log_lines(folder / "broken")]
     assert steps == sorted(steps)
+
+
+def test_an_adaptation_goes_on_only_from_the_model_it_began_with(trained, folder):
+    shutil.copytree(trained, folder / "origin")
+    short = ["start.vocabulary=keep", "training.n_epochs=1"]
+    adapted(folder / "origin", folder, *short)
+    adapted(folder / "origin", folder, *short, resume=True)
+    origin = load_folder(trained)
+    with torch.no_grad():
+        origin.softmax.bias += 1.0
+    save_folder(origin, folder / "origin")
+    with pytest.raises(ValueError, match=r"the model to start from\.weights was"):
+        adapted(folder / "origin", folder, *short, resume=True)
+
+
+def test_an_adaptation_that_died_before_its_first_step_goes_on(trained, folder):
+    class Killed(BaseException):
+        pass
+
+    def die(progress):
+        raise Killed
+
+    short = ["training.n_epochs=2", "log.every_steps=1", "log.save_minutes=99"]
+    whole = adapted(trained, folder, *short, output="whole")
+    with pytest.raises(Killed):
+        adapted(trained, folder, *short, output="broken", report=die)
+    assert read_state(folder / "broken").about["step"] == 0
+    made = adapted(trained, folder, *short, output="broken", resume=True)
+    assert made.before == whole.before
+    assert torch.equal(weights(folder / "whole"), weights(folder / "broken"))
+    steps = [line["step"] for line in log_lines(folder / "broken")]
+    assert steps == [line["step"] for line in log_lines(folder / "whole")]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,24 @@ def test_tokens_are_numbered_types_and_types_are_words():
             corpus.sentence(i)
 
 
+@given(
+    sentences=st.lists(st.lists(st.sampled_from("abcdef"), min_size=1), min_size=1),
+    max_words=st.none() | st.integers(4, 7),
+    shuffled=st.permutations(["<S>", "</S>", "<UNK>", *"fedcbag"]),
+)
+def test_words_are_put_in_the_order_of_their_frequency_where_they_are_not(
+    sentences, max_words, shuffled
+):
+    corpus = build_corpus(sentences, max_words=max_words)
+    assert corpus.frequency_order().tolist() == list(range(len(corpus.vocabulary)))
+    other = corpus.with_vocabulary(Vocabulary(shuffled))
+    order, counts = other.frequency_order().tolist(), corpus.counts()
+    words = [shuffled[i] for i in order]
+    assert set(words[:3]) == {"<S>", "</S>", "<UNK>"} and len(set(words)) == len(shuffled)
+    often = [counts.get(word, 0) for word in words[3:]]
+    assert often == sorted(often, reverse=True)
+
+
 @given(lengths=st.lists(st.integers(1, 3), min_size=1, max_size=9), data=st.data())
 def test_sentences_are_the_same_however_they_are_cut_into_shards(lengths, data):
     sentences = [[f"{i}.{j}" for j in range(n)] for i, n in enumerate(lengths)]

@@ -18,7 +18,7 @@ from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.ngram import NGram, ngram_perplexity
 from elmo.pretrain.perplexity import perplexity
 from elmo.pretrain.recipe import read_recipe
-from elmo.pretrain.run import new_model
+from elmo.pretrain.run_start import new_model
 from elmo.text import Vocabulary
 
 WORDS = ["a", "b", "c", "d"]

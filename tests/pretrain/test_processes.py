@@ -1,9 +1,11 @@
 """Two processes that train together."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from tests.pretrain.toy import log_lines, weights, write_toy
 
 from elmo.pretrain.recipe import read_recipe
 from elmo.pretrain.run import pretrain
+from elmo.training_state import read_state
 
 
 @pytest.fixture
@@ -20,11 +23,15 @@ def folder(tmp_path):
     return tmp_path
 
 
-def together(folder, *settings, resume=False):
-    """Two processes, as torchrun starts them; what the first one said."""
+def free_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+def together(folder, *settings, resume=False):
+    """Two processes, as torchrun starts them; what the first one said."""
+    port = free_port()
     sets = [x for setting in settings for x in ("--set", setting)]
     command = ["-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={port}"]
     run = ["-m", "elmo", "pretrain", str(folder / "toy.toml"), *sets]
@@ -72,6 +79,35 @@ def test_two_processes_learn_as_one_with_twice_the_rows(folder, settings):
     assert curve(folder / "one").shape == curve(folder / "two").shape
     np.testing.assert_allclose(curve(folder / "two"), curve(folder / "one"), rtol=2e-4)
     torch.testing.assert_close(weights(folder / "two"), weights(folder / "one"), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("interrupted", [0, 1])
+def test_a_request_to_end_that_reaches_one_process_ends_both_with_everything_saved(
+    folder, interrupted
+):
+    settings = ["training.n_epochs=9999", "validation.every_tokens=999_999_999"]
+    command = ["-m", "elmo", "pretrain", str(folder / "toy.toml")]
+    command += [x for setting in settings for x in ("--set", setting)]
+    address = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    both = [
+        subprocess.Popen(
+            [sys.executable, *command],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **address, "RANK": str(rank), "OMP_NUM_THREADS": "1"},
+        )
+        for rank in range(2)
+    ]
+    try:
+        log, deadline = folder / "model" / "metrics.jsonl", time.monotonic() + 300
+        while not (log.exists() and log.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        both[interrupted].send_signal(signal.SIGTERM)
+        assert [process.wait(timeout=300) for process in both] == [130, 130]
+    finally:
+        for process in both:
+            process.kill()
+    assert read_state(folder / "model").about["step"] > 0
 
 
 @pytest.mark.slow

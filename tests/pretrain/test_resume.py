@@ -1,6 +1,7 @@
 """A run that was killed goes on to the model that it would have made."""
 
 import errno
+import json
 import os
 import random
 import shutil
@@ -152,6 +153,7 @@ def test_an_interruption_while_the_end_is_saved_loses_nothing(folder, monkeypatc
 
     def interrupted(self, where):
         os.kill(os.getpid(), signal.SIGINT)
+        monkeypatch.undo()
         write(self, where)
 
     monkeypatch.setattr(training_state.TrainingState, "write", interrupted)
@@ -167,6 +169,44 @@ def test_a_run_at_its_end_can_be_given_more(folder):
     for n_epochs in (1, 2):
         recipe = read_recipe(folder / "toy.toml", [*settings, f"training.n_epochs={n_epochs}"])
         pretrain(recipe, resume=True)
+    assert torch.equal(weights(folder / "whole"), weights(folder / "model"))
+
+
+def test_a_finished_run_that_is_asked_to_go_on_leaves_its_log_as_it_is(folder):
+    recipe = read_recipe(folder / "toy.toml", ["training.n_epochs=1"])
+    pretrain(recipe)
+    before = log_lines(folder / "model")
+    pretrain(recipe, resume=True)
+    after = log_lines(folder / "model")
+    for line in (before[-1], after[-1]):
+        del line["train/minutes"]
+    assert after == before
+    assert sum("final/predictions" in line for line in before) == 1
+
+
+@pytest.mark.parametrize("batches", ["windows", "sentences"])
+def test_a_run_that_dies_after_its_best_model_knows_of_it(folder, batches):
+    settings = [
+        f"training.batches={batches}",
+        "validation.every_tokens=500",
+        "log.save_minutes=99",
+        "training.n_epochs=3",
+        "log.every_steps=1",
+    ]
+    recipe = read_recipe(folder / "toy.toml", settings)
+
+    def die(progress):
+        if progress.heldout is not None:
+            raise Killed
+
+    with pytest.raises(Killed):
+        pretrain(recipe, report=die)
+    state = training_state.read_state(folder / "model")
+    measured = [line for line in log_lines(folder / "model") if "heldout/predictions" in line]
+    assert state.about["best_step"] == state.about["step"] == measured[-1]["step"]
+    made = pretrain(recipe, resume=True)
+    whole = pretrain(read_recipe(folder / "toy.toml", [*settings, f"output={folder}/whole"]))
+    assert made.best_step == whole.best_step
     assert torch.equal(weights(folder / "whole"), weights(folder / "model"))
 
 
@@ -259,6 +299,56 @@ def test_a_run_on_other_text_is_refused(folder):
         pretrain(recipe, resume=True)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("train", "what is read"), ("heldout", "what is held out")],
+)
+def test_a_run_on_text_of_the_same_counts_but_in_another_order_is_refused(folder, name, said):
+    recipe = read_recipe(folder / "toy.toml", ["training.n_epochs=1"])
+    pretrain(recipe)
+    path = folder / f"{name}.txt"
+    path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
+    with pytest.raises(ValueError, match=rf"{said}\.checksum was '\w{{8}}' and is '\w{{8}}'"):
+        pretrain(recipe, resume=True)
+
+
+def older(folder):
+    """Make a run and its corpus such as a version wrote that knew fewer things of them."""
+    state = training_state.read_state(folder)
+    new = ("heldout", "start", "threads", "torch", "drawn_by")
+    about = {key: value for key, value in state.about.items() if key not in new}
+    del about["corpus"]["checksum"]
+    training_state.TrainingState(state.tensors, about).write(folder)
+    record = json.loads((folder / "corpus" / "corpus.json").read_text())
+    del record["checksums"]
+    (folder / "corpus" / "corpus.json").write_text(json.dumps(record))
+
+
+def test_a_run_of_an_older_version_goes_on_and_its_text_is_not_prepared_again(folder, caplog):
+    settings = ["optimiser.schedule=constant", "optimiser.warmup=0.0"]
+    whole = [*settings, "training.n_epochs=2", f"output={folder}/whole"]
+    pretrain(read_recipe(folder / "toy.toml", whole))
+    pretrain(read_recipe(folder / "toy.toml", [*settings, "training.n_epochs=1"]))
+    older(folder / "model")
+    before = (folder / "model" / "corpus" / "corpus.json").stat().st_mtime_ns
+    pretrain(read_recipe(folder / "toy.toml", [*settings, "training.n_epochs=2"]), resume=True)
+    assert (folder / "model" / "corpus" / "corpus.json").stat().st_mtime_ns == before
+    assert "last bit" not in caplog.text
+    assert torch.equal(weights(folder / "whole"), weights(folder / "model"))
+
+
+def test_other_circumstances_of_rounding_are_told_when_a_run_goes_on(folder, caplog):
+    recipe = read_recipe(folder / "toy.toml", ["training.n_epochs=1"])
+    pretrain(recipe)
+    pretrain(recipe, resume=True)
+    assert "last bit" not in caplog.text
+    state = training_state.read_state(folder / "model")
+    about = {**state.about, "threads": 77, "torch": "1.0"}
+    training_state.TrainingState(state.tensors, about).write(folder / "model")
+    pretrain(recipe, resume=True)
+    assert "threads was 77 and is" in caplog.text and "torch was 1.0 and is" in caplog.text
+
+
 def test_a_damaged_save_is_refused(folder):
     recipe = read_recipe(folder / "toy.toml", ["training.n_epochs=1"])
     pretrain(recipe)
@@ -279,6 +369,24 @@ def test_a_folder_that_holds_a_run_or_a_model_is_never_begun_anew(folder):
         with pytest.raises(ValueError, match=r"holds a model.*another output"):
             pretrain(recipe, resume=resume)
     assert torch.equal(before, weights(folder / "model"))
+
+
+def test_what_a_killed_run_left_half_written_is_gone_when_it_goes_on(folder):
+    recipe = read_recipe(folder / "toy.toml", ["training.n_epochs=1"])
+    pretrain(recipe)
+    model = folder / "model"
+    before = weights(model)
+    for name in ("config.json", "model.safetensors"):  # killed between two renames
+        (model / name).rename(model / f"{name}.0123abcd.old")
+    names = ("training.safetensors.89abcdef.tmp", "metrics.jsonl.tmp", "config.json.0123abcd.tmp")
+    for name in (*names, "of-another.tmp"):
+        (model / name).write_text("half")
+    (model / "last").mkdir(exist_ok=True)
+    (model / "last" / "softmax.safetensors.0123abcd.tmp").touch()
+    pretrain(recipe, resume=True)
+    assert torch.equal(weights(model), before)
+    left = [path.name for path in model.rglob("*") if path.suffix in (".tmp", ".old")]
+    assert left == ["of-another.tmp"]
 
 
 def test_two_runs_in_one_folder_are_kept_apart(folder):

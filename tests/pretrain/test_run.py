@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 import time
 
 import numpy as np
@@ -9,12 +10,15 @@ from tests.pretrain.test_recipe import RECIPES
 from tests.pretrain.toy import PATTERNS, log_lines, weights, write_toy
 
 from elmo.checkpoints.folder import load_folder
+from elmo.model.softmax import draw_negatives
+from elmo.pretrain import learner, validation
 from elmo.pretrain.corpus import build_corpus, read_sentences
 from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.ngram import NGram, ngram_perplexity
 from elmo.pretrain.perplexity import perplexity
 from elmo.pretrain.recipe import read_recipe
 from elmo.pretrain.run import pretrain
+from elmo.training_state import TrainingState, read_state
 
 
 @pytest.fixture
@@ -38,7 +42,7 @@ def test_it_learns_what_a_unigram_model_cannot(folder):
     assert reports[-1].share == 1.0 and reports[0].forward_lm > reports[-1].forward_lm
     lines = log_lines(folder / "model")
     assert "train/forward_exp_loss_sampled" in lines[0]
-    assert lines[-1]["heldout/forward_perplexity_full"] == pytest.approx(measured.forward_lm)
+    assert lines[-1]["final/forward_perplexity_full"] == pytest.approx(measured.forward_lm)
 
 
 def test_two_runs_with_one_seed_are_bit_identical_and_another_seed_is_not(folder):
@@ -114,6 +118,31 @@ def test_a_corpus_too_small_for_a_window_still_trains(folder):
     assert np.isfinite(measured.forward_lm)
 
 
+def measured_steps(folder):
+    return [line["step"] for line in log_lines(folder / "model") if "heldout/predictions" in line]
+
+
+def test_a_corpus_smaller_than_a_window_is_not_measured_after_every_step(folder):
+    (folder / "train.txt").write_text("the cat sat down .\n" * 3)
+    settings = ["validation={patience=0}", "training.n_epochs=100"]
+    made = pretrain(read_recipe(folder / "toy.toml", settings))
+    assert measured_steps(folder) == [*range(10, made.n_steps, 10), made.n_steps]
+
+
+def test_no_more_is_measured_than_was_learned_from_since(folder):
+    (folder / "heldout.txt").write_text("the cat sat down .\n" * 120)
+    for n_sentences, between in ((9999, 720), (60, 480)):
+        shutil.rmtree(folder / "model", ignore_errors=True)
+        (folder / "train.txt").write_text("a dog ran off .\n" * 20)
+        settings = [
+            f"validation={{n_sentences={n_sentences}, patience=0}}",
+            "training.n_epochs=30",
+        ]
+        made = pretrain(read_recipe(folder / "toy.toml", settings))
+        steps = between // 48
+        assert measured_steps(folder) == [*range(steps, made.n_steps, steps), made.n_steps]
+
+
 @pytest.mark.parametrize("path", RECIPES, ids=[path.stem for path in RECIPES])
 def test_every_recipe_of_ours_runs_on_toy_data(path, folder, monkeypatch):
     monkeypatch.chdir(path.parents[2])  # recipes name files of the checkout
@@ -163,6 +192,42 @@ def test_a_vocabulary_of_ones_own_is_used_and_kept(folder):
     assert measured.n_unknown > 0
 
 
+def orders_of_draws(folder, monkeypatch, *settings):
+    """The orders that negatives are drawn in, step after step."""
+    orders = []
+
+    def draw(n_words, n_negatives, rng, order=None):
+        orders.append(None if order is None else order.tolist())
+        return draw_negatives(n_words, n_negatives, rng, order)
+
+    monkeypatch.setattr(learner, "draw_negatives", draw)
+    pretrain(read_recipe(folder / "toy.toml", ["training.n_epochs=1", *settings]), resume=True)
+    return orders
+
+
+def test_negatives_are_drawn_by_frequency_whatever_the_order_of_the_vocabulary(folder, monkeypatch):
+    assert set(orders_of_draws(folder, monkeypatch)) == {None}  # it is made in that order
+    words = ["bird", "the", "<UNK>", "cat", "</S>", "<S>", ".", "down", "never"]
+    (folder / "words.txt").write_text("".join(f"{word}\n" for word in words))
+    own = [f"corpus.vocabulary={folder}/words.txt", f"output={folder}/own"]
+    (order, *others) = orders_of_draws(folder, monkeypatch, *own)
+    assert [words[i] for i in order[:4]] == ["<UNK>", "</S>", "<S>", "."]
+    assert words[order[-1]] == "never" and all(other == order for other in others)
+
+
+def test_a_run_that_an_older_version_began_goes_on_to_draw_as_it_did(folder, monkeypatch):
+    words = [".", "<UNK>", "</S>", "<S>", "never", "cat", "the"]
+    (folder / "words.txt").write_text("".join(f"{word}\n" for word in words))
+    own = [f"corpus.vocabulary={folder}/words.txt", "optimiser.schedule=constant"]
+    assert None not in orders_of_draws(folder, monkeypatch, *own)
+    state = read_state(folder / "model")
+    about = {key: value for key, value in state.about.items() if key != "drawn_by"}
+    TrainingState(state.tensors, about).write(folder / "model")
+    for n_epochs in (2, 3):
+        orders = orders_of_draws(folder, monkeypatch, *own, f"training.n_epochs={n_epochs}")
+        assert set(orders) == {None}
+
+
 def test_the_log_says_which_softmax_a_number_is_of(folder):
     for kind, other in (("sampled", "full"), ("full", "sampled")):
         output = folder / kind
@@ -175,11 +240,12 @@ def test_the_log_says_which_softmax_a_number_is_of(folder):
         for line in trained:
             assert f"train/forward_exp_loss_{kind}" in line
             assert f"train/backward_exp_loss_{other}" not in line
-        assert {"heldout/forward_perplexity_full", "heldout/backward_perplexity_full"} <= set(last)
+        assert {"final/forward_perplexity_full", "final/backward_perplexity_full"} <= set(last)
 
 
 def test_training_diverged_is_a_refusal_that_names_the_step(folder):
-    with pytest.raises(ValueError, match=r"step \d+: the gradient is not finite; lower"):
+    said = r"step \d+: the gradient is not finite; lower .* and give another output"
+    with pytest.raises(ValueError, match=said):
         pretrain(read_recipe(folder / "toy.toml", ["optimiser.learning_rate=1e30"]))
 
 
@@ -224,7 +290,7 @@ def test_training_stops_when_held_out_text_is_predicted_no_better(folder):
     settings = ["training.n_epochs=500", "validation.every_tokens=360", "validation.patience=3"]
     made = pretrain(read_recipe(folder / "toy.toml", settings))
     assert made.stopped == "patience"
-    measured = [x for x in log_lines(folder / "model") if "heldout/predictions" in x][:-1]
+    measured = [x for x in log_lines(folder / "model") if "heldout/predictions" in x]
     both = [
         m["heldout/forward_perplexity_full"] * m["heldout/backward_perplexity_full"]
         for m in measured
@@ -242,14 +308,12 @@ def test_training_stops_when_held_out_text_is_predicted_no_better(folder):
 
 
 def test_time_that_measuring_and_saving_take_is_not_training(folder, monkeypatch):
-    from elmo.pretrain import run
-
     def slow(*arguments):
         time.sleep(0.3)
         return measure(*arguments)
 
-    measure = run.perplexity_sums
-    monkeypatch.setattr(run, "perplexity_sums", slow)
+    measure = validation.perplexity_sums
+    monkeypatch.setattr(validation, "perplexity_sums", slow)
     settings = ["training.n_epochs=2", "validation.every_tokens=300"]
     began = time.monotonic()
     made = pretrain(read_recipe(folder / "toy.toml", settings))
@@ -260,9 +324,9 @@ def test_measured_sentences_are_spread_over_the_held_out_text(folder):
     settings = ["validation.n_sentences=7", "training.n_epochs=1"]
     pretrain(read_recipe(folder / "toy.toml", settings))
     lines = log_lines(folder / "model")
-    some, everything = (x["heldout/predictions"] for x in lines if "heldout/predictions" in x)
+    (some,) = (x["heldout/predictions"] for x in lines if "heldout/predictions" in x)
     assert some == 7 * 6  # each sixth sentence of forty, each of five words and an end
-    assert everything == 40 * 6
+    assert lines[-1]["final/predictions"] == 40 * 6
 
 
 def test_a_training_leaves_the_random_numbers_of_others_alone(folder):
@@ -283,3 +347,13 @@ def test_the_log_counts_tokens_and_time(folder):
     for i in range(1, len(trained)):
         speed = (tokens[i] - tokens[i - 1]) / (minutes[i] - minutes[i - 1]) / 60
         assert trained[i]["train/tokens_per_second"] == pytest.approx(speed, rel=0.05)
+
+
+def test_the_logged_rate_is_that_of_the_step(folder):
+    settings = ["optimiser.schedule=linear", "optimiser.warmup=0.0", "log.every_steps=1"]
+    made = pretrain(read_recipe(folder / "toy.toml", [*settings, "training.n_epochs=2"]))
+    lines = log_lines(folder / "model")
+    rates = [line["train/learning_rate"] for line in lines if "train/learning_rate" in line]
+    n_tokens = 2 * 150 * 6  # sentences of five words and an end
+    expected = [2e-2 * (1 - 48 * step / n_tokens) for step in range(made.n_steps)]
+    assert rates == pytest.approx(expected)

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from elmo.checkpoints.together import not_replaced, replaced_together
+from elmo.checkpoints.together import not_replaced, replaced_together, take_back
 from elmo.config import (
     AdaptiveSoftmaxConfig,
     BiLMConfig,
@@ -106,6 +106,15 @@ def save_folder(
         for file in (MODEL_FILE, SOFTMAX_FILE, MIXES_FILE):
             if beside(file).exists():  # safetensors lets nobody else read them; the umask may
                 shutil.copymode(beside(CONFIG_FILE), beside(file))
+
+
+def recover_folder(folder: str | Path) -> None:
+    """Clear away what a process left that was killed while it saved a model of the same files.
+
+    The older model is put back, unless the new one was complete. No other process may be writing
+    into the folder.
+    """
+    take_back(Path(folder), CONFIG_FILE, ALL_FILES[1:])
 
 
 def load_folder(folder: str | Path, *, softmax: bool = True) -> Checkpoint:

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+UNIQUE = "[0-9a-f]" * 8
+"""Of what is beside a file: its part of the name, as a pattern."""
+
 
 @contextmanager
 def replaced_together(
@@ -58,6 +61,31 @@ def replaced_together(
                 path.unlink(missing_ok=True)
         for path in new.values():
             path.unlink(missing_ok=True)
+
+
+def take_back(folder: Path, mark: str, others: Sequence[str]) -> None:
+    """Clear away what killed processes left of `replaced_together`.
+
+    Where one was killed between two renames, the older model is put back. No other process may be
+    writing into the folder. A file that the newer model has and the older has not would be left.
+
+    Args:
+        folder: Where the model is.
+        mark: As for `replaced_together`.
+        others: Likewise.
+    """
+    files = (mark, *others)
+    if not (folder / mark).exists():
+        marks = folder.glob(f"{mark}.{UNIQUE}.old")
+        for last in sorted(marks, key=lambda path: path.stat().st_mtime)[-1:]:
+            for file in reversed(files):
+                old = folder / f"{file}{last.name.removeprefix(mark)}"
+                if old.exists():
+                    os.replace(old, folder / file)
+    for file in files:
+        for kind in ("tmp*", "old"):  # who writes into the one may have one beside it
+            for path in folder.glob(f"{file}.{UNIQUE}.{kind}"):
+                path.unlink()
 
 
 @contextmanager

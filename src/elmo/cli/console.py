@@ -5,6 +5,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -12,6 +14,7 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    Task,
     TaskID,
     TaskProgressColumn,
     TextColumn,
@@ -19,6 +22,7 @@ from rich.progress import (
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
+from rich.text import Text
 
 EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError)
 """What a user can do something about; anything else is a fault of ours and shows its trace."""
@@ -88,17 +92,51 @@ def downloading() -> Iterator[Callable[[int, int | None], None]]:
         yield advance
 
 
+class _TimeLeft(TimeRemainingColumn):
+    """What whoever does the work says is left; where it does not say, what the bar's speed says."""
+
+    def render(self, task: Task) -> Text:
+        seconds = task.fields["seconds_left"]
+        if seconds is None:
+            return super().render(task)
+        return Text(str(timedelta(seconds=round(seconds))), style="progress.remaining")
+
+
+class ShowShare(Protocol):
+    """Shows how much of some work is done."""
+
+    def __call__(
+        self, label: str, share: float, beside: str, *, seconds_left: float | None = None
+    ) -> None:
+        """Renew a bar, or begin it.
+
+        Args:
+            label: Of the work: each has a bar.
+            share: From 0 to 1.
+            beside: A text beside the bar.
+            seconds_left: None to tell by the speed so far.
+        """
+
+
 @contextmanager
-def share_done(label: str) -> Iterator[Callable[[float, str], object]]:
-    """A bar for a share from 0 to 1, with a text beside it that each call renews."""
+def shares_done() -> Iterator[ShowShare]:
+    """Bars for shares from 0 to 1: one for each kind of work, from the first call for it on."""
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
         TaskProgressColumn(),
-        TimeRemainingColumn(),
+        _TimeLeft(),
         TextColumn("{task.fields[beside]}"),
         console=messages,
         disable=not messages.is_terminal,
     ) as bar:
-        task = bar.add_task(label, total=1.0, beside="")
-        yield lambda share, beside: bar.update(task, completed=share, beside=beside)
+        tasks: dict[str, TaskID] = {}
+
+        def show(
+            label: str, share: float, beside: str, *, seconds_left: float | None = None
+        ) -> None:
+            if label not in tasks:
+                tasks[label] = bar.add_task(label, total=1.0, beside="", seconds_left=None)
+            bar.update(tasks[label], completed=share, beside=beside, seconds_left=seconds_left)
+
+        yield show

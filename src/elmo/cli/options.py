@@ -1,5 +1,6 @@
 """Options that several commands have."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -63,6 +64,13 @@ def load_elmo(
             offline=offline or None,
             progress=progress,
         )
+
+
+def n_cores() -> int:
+    """Processor cores that this process may use: fewer than there are in many a container."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def layers_of(text: str, *words: str) -> int | str:

@@ -1,13 +1,13 @@
 """`elmo prepare`: text of any size made ready for training."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
-from elmo.cli.console import INTERRUPTED, console, share_done
+from elmo.cli.console import INTERRUPTED, console, shares_done
+from elmo.cli.options import n_cores
 
 
 def prepare(
@@ -36,6 +36,10 @@ def prepare(
         str, Option(help="What a line is: sentences | paragraphs | wrapped (until an empty line).")
     ] = "sentences",
     column: Annotated[str | None, Option(help="Of tables: where the text is.")] = None,
+    repeat: Annotated[
+        list[str] | None,
+        Option(help="PATTERN=N: read files whose path matches N times; may be given again."),
+    ] = None,
     deduplicate: Annotated[
         bool, Option("--deduplicate", help="Keep only the first of equal sentences.")
     ] = False,
@@ -64,14 +68,18 @@ def prepare(
         language=language,
         lines=lines,
         column=column,
+        repeat=tuple(map(_repeated, repeat or ())),
         deduplicate=deduplicate,
         errors=errors,
     )
-    n_processes = processes or os.cpu_count() or 1
-    with share_done("Preparing") as show:
+    with shares_done() as show:
         try:
             counts = run(
-                config, output, max_chars=max_chars, n_processes=n_processes, progress=show
+                config,
+                output,
+                max_chars=max_chars,
+                n_processes=processes or n_cores(),
+                progress=lambda share, what: show("Preparing", share, what),
             ).counts
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
@@ -91,3 +99,11 @@ def prepare(
             f"left out: {counts.n_duplicates:,} duplicates, {counts.n_excluded:,} sentences that "
             "are held out"
         )
+
+
+def _repeated(text: str) -> tuple[str, int]:
+    """A value of `--repeat`."""
+    pattern, _, times = text.rpartition("=")
+    if not pattern or not times.isdecimal():
+        raise ValueError(f'--repeat is {text}, but expected PATTERN=N, as "*/chats-*=4"')
+    return pattern, int(times)

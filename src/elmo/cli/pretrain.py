@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from elmo.cli.console import INTERRUPTED, console, messages, share_done
+from elmo.cli.console import INTERRUPTED, console, messages, shares_done
+from elmo.cli.options import n_cores
 
 if TYPE_CHECKING:
     from elmo.pretrain.recipe import PretrainRecipe
-    from elmo.pretrain.run import Pretrained, Progress
+    from elmo.pretrain.report import Pretrained, Progress
 
 
 def pretrain(
@@ -45,11 +46,11 @@ def run(recipe: "PretrainRecipe", *, resume: bool) -> None:
 
     if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks
         logging.getLogger("elmo").setLevel(logging.INFO)
-    with share_done("Done") as show:
+    with shares_done() as show:
 
         def report(now: "Progress") -> None:
             text = _line(now)
-            show(now.share, text)
+            show("Training", now.share, text, seconds_left=now.seconds_left)
             if not messages.is_terminal:
                 left = timedelta(seconds=round(now.seconds_left))
                 messages.print(f"{now.share:6.1%}  {left} left  {text}")
@@ -58,9 +59,9 @@ def run(recipe: "PretrainRecipe", *, resume: bool) -> None:
             made = train(
                 recipe,
                 resume=resume,
-                n_processes=os.cpu_count() or 1,
+                n_processes=n_cores(),
                 report=report,
-                progress=lambda share, what: show(share, f"preparing text: {what}"),
+                progress=lambda share, what: show("Preparing text", share, what),
             )
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
@@ -77,7 +78,12 @@ def _tell(made: "Pretrained", output: str) -> None:
         f"Trained {made.n_steps:,} steps, {made.n_tokens:,} tokens per direction, in "
         f"{timedelta(seconds=round(made.seconds))}, {why}."
     )
-    if made.best_step == 0:
+    if made.best_step == 0 and made.before is None:
+        console.print(
+            f"No step was found to be the best by held-out text; {output} holds a model that was "
+            f"saved on the way, the last is in {Path(output) / 'last'}."
+        )
+    elif made.best_step == 0:
         console.print(
             f"No step predicted held-out text better than the model it started from, which is in "
             f"{output}; the last is in {Path(output) / 'last'}."

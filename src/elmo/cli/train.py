@@ -6,9 +6,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
 from typer import Argument, Option
 
-from elmo.cli.console import console, messages, share_done
+from elmo.cli.console import INTERRUPTED, console, messages, shares_done
 
 if TYPE_CHECKING:
     from elmo.tasks.fit import Progress
@@ -43,18 +44,28 @@ def train(
 
     if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks
         logging.getLogger("elmo").setLevel(logging.INFO)
-    with share_done("Done") as show:
+    with shares_done() as show:
 
         def report(now: "Progress") -> None:
             best = "" if now.best is None else f"  best on dev {now.best:.2f}"
-            left = timedelta(seconds=round(now.seconds_left))
             show(
+                f"Seed {now.seed}",
                 now.share,
-                f"seed {now.seed}  step {now.step:,}  {now.examples_per_second:,.0f} examples/s  "
-                f"loss {now.loss:.3f}{best}  {left} left at most",
+                f"step {now.step:,}  {now.examples_per_second:,.0f} examples/s  "
+                f"loss {now.loss:.3f}{best}",
+                seconds_left=now.seconds_left,
             )
 
-        results = train_task(settings, resume=resume, report=report, progress=show)
+        try:
+            results = train_task(
+                settings,
+                resume=resume,
+                report=report,
+                progress=lambda share, what: show("Encoding", share, what),
+            )
+        except KeyboardInterrupt:
+            messages.print(f"interrupted; --resume goes on with what is in {settings.output}")
+            raise typer.Exit(INTERRUPTED) from None
     if results.first_process:
         _tell(results, settings.output)
 

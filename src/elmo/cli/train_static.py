@@ -1,13 +1,14 @@
 """`elmo train-static`: Word2Vec or FastText of one's own text."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
-from elmo.cli.console import INTERRUPTED, console, share_done
+from elmo.cli.console import INTERRUPTED, console, shares_done
 
 
 def train_static(
@@ -58,9 +59,11 @@ def train_static(
         seed=seed,
         n_threads=threads,
     )
-    with share_done("Training") as show:
+    with shares_done() as show:
         try:
-            made = train(_sentences(text), output, config, force=force, progress=show)
+            made = train(
+                _sentences(text), output, config, force=force, progress=partial(show, "Training")
+            )
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
     console.print(

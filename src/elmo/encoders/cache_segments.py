@@ -1,10 +1,10 @@
 """A part of the cache of layers: a file of arrays, and an index of those that are safe.
 
-`000001.layers` holds float32 arrays (layers, tokens, dim), one after the other; it has its full
-length from the start, so that others see how much of the bound is spoken for. `000001.index` holds
-a record of 32 bytes for each: key, offset, tokens, checksum. A record is written after the array
-that it tells of is on disk: what a killed process left is whole as far as its index goes, and the
-rest is cut off.
+`000001.layers` holds float32 arrays (layers, tokens, dim), one after the other; `000001.index` a
+record of 32 bytes for each: key, offset, tokens, checksum. A record is written after the array that
+it tells of is on disk: what a killed process left is whole as far as its index goes, and the rest
+is cut off. Both files have their full length from the start, so that others see how much of the
+bound is spoken for.
 """
 
 import os
@@ -131,17 +131,19 @@ class SegmentWriter:
 
     Args:
         folder: Where; the process holds its lock.
-        size: Bytes of all arrays that are to come.
+        n_sentences: How many arrays are to come.
+        n_tokens: Of how many tokens together.
         token_bytes: Bytes per token.
     """
 
-    def __init__(self, folder: Path, size: int, token_bytes: int) -> None:
+    def __init__(self, folder: Path, n_sentences: int, n_tokens: int, token_bytes: int) -> None:
         numbers = [int(p.stem) for p in folder.glob(f"*{LAYERS}") if p.stem.isdigit()]
         self.path = folder / f"{max(numbers, default=0) + 1:06}{LAYERS}"
         self._token_bytes, self._end = token_bytes, 0
         self._layers = self.path.open("xb")
-        self._layers.truncate(size)
+        self._layers.truncate(n_tokens * token_bytes)
         self._index = self.path.with_suffix(INDEX).open("wb")
+        self._index.truncate(n_sentences * RECORD_BYTES)  # zeros: no record has such a checksum
 
     def append(self, arrays: Iterable[tuple[bytes, np.ndarray]]) -> None:
         """Make arrays safe, each under its key."""

@@ -63,7 +63,11 @@ class ElmoEncoder:
         """See `Encoder`."""
         bilm = self._elmo.bilm
         weights = ((n, w.detach().float().cpu().numpy()) for n, w in bilm.state_dict().items())
-        settings = config_to_dict(bilm.config) | {"dropout": 0.0}  # which reading does not know
+        settings = config_to_dict(bilm.config) | {
+            "dropout": 0.0,  # which reading does not know
+            "dtype": str(bilm.char_cnn.embedding.weight.dtype),
+            "int8": self._elmo._reader.int8,
+        }
         return digest("elmo", settings, weights)
 
     def encode_layers(

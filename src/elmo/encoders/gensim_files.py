@@ -1,8 +1,8 @@
 """What gensim's own `save` wrote: pickles, read without running what they name.
 
-A pickle may name any function to be called as it is read. Here only those that make arrays are
-known; every class of gensim's becomes an empty shell that holds what was stored of it. Large arrays
-lie in files beside, `<file>.<attribute>.npy`.
+A pickle may name any function to be called as it is read. Here only those that make arrays are;
+in the place of every other, and of every class, comes an empty shell that holds what was stored of
+it. Large arrays lie in files beside, `<file>.<attribute>.npy`.
 """
 
 import pickle
@@ -17,9 +17,9 @@ from elmo.encoders.static import Ngrams
 
 
 class _Stored:
-    """What was stored of an object of gensim's."""
+    """What was stored of an object, of whatever class."""
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Any, **settings: Any) -> None:
         pass
 
     def __setstate__(self, state: Any) -> None:
@@ -35,20 +35,13 @@ _ARRAYS: dict[tuple[str, str], Any] = {
     ("numpy.core.numeric", "_frombuffer"): np.empty(1).__reduce_ex__(5)[0],
     ("collections", "OrderedDict"): dict,
     ("collections", "defaultdict"): lambda *_: {},
-    **{("builtins", kind.__name__): kind for kind in (int, float, list, dict, set, tuple)},
     ("_codecs", "encode"): lambda text, _: text.encode("latin1"),  # bytes, as Python 2 stored them
 }
 
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        known = _ARRAYS.get((module.replace("numpy._core", "numpy.core"), name))
-        if known is not None:
-            return known
-        if module.partition(".")[0] in ("gensim", "numpy"):  # of numpy: generators of numbers
-            return _Stored
-        # A class of a user's own, say, in some attribute that is not needed.
-        raise pickle.UnpicklingError(f"it names {module}.{name}, which is not read from a file")
+        return _ARRAYS.get((module.replace("numpy._core", "numpy.core"), name), _Stored)
 
 
 def read_gensim(
@@ -59,7 +52,7 @@ def read_gensim(
     Raises:
         FileNotFoundError: If a file with an array that belongs to it is missing.
         ImportError: If it is FastText's, and gensim is not installed.
-        ValueError: If it is something else, damaged, or names what is not gensim's.
+        ValueError: If it is something else, or damaged.
     """
     advice = "save the vectors with save_word2vec_format(…, binary=True) and give that file"
     try:

@@ -199,9 +199,9 @@ class _Cache:
                         f"the cache {self.folder} may hold, another process is filling too many: "
                         'wait for it, raise max_bytes, or set encoder_mode = "on_the_fly"'
                     )
-            size = sum(map(len, missing.values())) * self.token_bytes
-            check_room(self.own, size)
-            return SegmentWriter(self.own, size, self.token_bytes), missing
+            check_room(self.own, self.size_of(missing))
+            n_tokens = sum(map(len, missing.values()))
+            return SegmentWriter(self.own, len(missing), n_tokens, self.token_bytes), missing
 
     def _free(self, size: int, keep: set[Path]) -> bool:
         """Delete what was used least recently until there is room for `size` bytes."""

@@ -14,6 +14,7 @@ from elmo.encoders.static import StaticEncoder
 NONE, ELMO, STATIC, TRANSFORMER, TFIDF = KINDS = ("none", "elmo", "static", "transformer", "tfidf")
 TAKES = {ELMO: "MODEL", STATIC: "FILE", TRANSFORMER: "NAME_OR_FOLDER"}
 """What stands behind the colon."""
+_DIVIDER = re.compile(rf"\+(?=\s*(?:(?:{'|'.join(KINDS)})\s*(?:[:+]|$)|[a-z]+\s*:))")
 
 
 class Part(NamedTuple):
@@ -33,8 +34,7 @@ class Part(NamedTuple):
 def read_specification(text: str) -> tuple[Part, ...]:
     """The encoders that a text asks for, in order; nothing is opened yet.
 
-    A `+` divides where a kind follows it (letters, then `:`, `+` or the end); elsewhere it belongs
-    to a name.
+    A `+` divides where a kind follows it, or anything with a colon; elsewhere it belongs to a name.
 
     Raises:
         ValueError: If a kind is not known, lacks what it needs, or does not go with others.
@@ -45,7 +45,7 @@ def read_specification(text: str) -> tuple[Part, ...]:
     """
     wanted = "give none, elmo, elmo:MODEL, static:FILE, transformer:NAME_OR_FOLDER or tfidf"
     parts = []
-    for name in re.split(r"\+(?=\s*[a-z]+\s*(?:[:+]|$))", text.strip()):
+    for name in _DIVIDER.split(text.strip()):
         kind, colon, argument = (field.strip() for field in name.partition(":"))
         if kind not in KINDS:
             raise ValueError(

@@ -27,7 +27,6 @@ FASTTEXT_MAGIC = struct.pack("<i", 793712314)
 FASTTEXT_HEADER = "<2i12id3iq"
 FASTTEXT_UNSUPERVISED = (1, 2)
 PICKLE = b"\x80"
-GLOVE_SEPARATORS = (" ", "\t")
 
 
 class StaticFile(NamedTuple):
@@ -54,9 +53,16 @@ def read(path: Path) -> StaticFile:
     start = _start(path)
     if not start:
         raise ValueError(f"{path} is empty, but a file of word vectors was expected")
-    if start.startswith(FASTTEXT_MAGIC):
+    fasttext, stored = start.startswith(FASTTEXT_MAGIC), start.startswith(PICKLE)
+    if path.suffix in COMPRESSED and (
+        fasttext or stored or (_is_binary(start) and path.suffix != ".gz")
+    ):
+        raise ValueError(
+            f"{path} is neither text nor Word2Vec's binary form in .gz: decompress it first"
+        )
+    if fasttext:
         return _read_fasttext(path)
-    if start.startswith(PICKLE):
+    if stored:
         from elmo.encoders.gensim_files import read_gensim
 
         return StaticFile(*read_gensim(path))
@@ -82,9 +88,8 @@ def _is_binary(start: bytes) -> bool:
     sizes = first.split()
     if len(sizes) != 2 or not all(size.isdigit() for size in sizes):
         return False
-    _, _, numbers = rest.partition(b" ")
-    # In text, another number and a space follow soon.
-    return not all(byte in b"0123456789+-.eEnaNifIF \t\r" for byte in numbers[:4])
+    numbers = rest.partition(b" ")[2].partition(b"\n")[0]
+    return not all(byte in b"0123456789+-.eEnaNifIF \t\r" for byte in numbers[:24])
 
 
 def _read_text(path: Path) -> StaticFile:

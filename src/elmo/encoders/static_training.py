@@ -161,6 +161,8 @@ def train_static(
                 "tokens: give more text, or a smaller min_count"
             )
         model.train(passes, total_examples=model.corpus_count, epochs=config.n_epochs)
+    if passes.fault is not None:
+        raise passes.fault
     made = StaticTraining(
         n_sentences=passes.n_sentences,
         n_tokens=passes.n_tokens,
@@ -183,11 +185,20 @@ class _Passes:
         self._sentences, self._n_epochs, self._progress = sentences, n_epochs, progress
         self._n_begun = 0
         self.n_sentences = self.n_tokens = 0
+        self.fault: Exception | None = None
 
     def __iter__(self) -> Iterator[list[str]]:
-        counting = self._n_begun == 0
         self._n_begun += 1
-        epoch, done = self._n_begun - 1, 0
+        try:
+            yield from self._once(self._n_begun - 1)
+        except Exception as error:
+            if self._n_begun == 1:
+                raise
+            # Training reads in a thread of its own, and would wait for ever if that died.
+            self.fault = error
+
+    def _once(self, epoch: int) -> Iterator[list[str]]:
+        counting, done = epoch == 0, 0
         for i, sentence in enumerate(self._sentences):
             check_tokens(sentence, i)
             if counting:

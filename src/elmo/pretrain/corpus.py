@@ -55,6 +55,7 @@ class Corpus:
         char_ids: Characters of each type, as the biLM reads it.
         vocabulary: The words that the softmax predicts.
         words: Word id of each type.
+        checksum: Of the sentences, where they were prepared; None where it is not known.
     """
 
     shards: Sequence[Shard]
@@ -62,6 +63,7 @@ class Corpus:
     char_ids: Integer[np.ndarray, "types chars"]
     vocabulary: Vocabulary
     words: Int[np.ndarray, " types"]
+    checksum: str | None = None
 
     @cached_property
     def _firsts(self) -> list[int]:
@@ -105,10 +107,25 @@ class Corpus:
 
     def counts(self) -> dict[str, int]:
         """How often each type occurs, boundaries left out."""
+        counts = self._type_counts()
+        return {self.types[t]: int(counts[t]) for t in np.flatnonzero(counts).tolist()}
+
+    def frequency_order(self) -> Int[np.ndarray, " words"]:
+        """All words by falling frequency in this text, `<S>`, `</S>` and `<UNK>` before all others.
+
+        Words that are as frequent keep their order: of a vocabulary that was made of this text it
+        is 0, 1, 2, …
+        """
+        vocabulary = self.vocabulary
+        often = np.bincount(self.words, weights=self._type_counts(), minlength=len(vocabulary))
+        often[[vocabulary.begin, vocabulary.end, vocabulary.unknown]] = np.inf
+        return np.argsort(-often, kind="stable")
+
+    def _type_counts(self) -> Int[np.ndarray, " types"]:
         counts = np.zeros(len(self.types), dtype=np.int64)
         for shard in self.shards:
             counts += np.bincount(shard.tokens, minlength=len(self.types))
-        return {self.types[t]: int(counts[t]) for t in np.flatnonzero(counts).tolist()}
+        return counts
 
     def with_vocabulary(self, vocabulary: Vocabulary) -> "Corpus":
         """The same text, of which other words are predicted."""

@@ -19,7 +19,8 @@ class CorpusConfig:
             they say: neither order nor file matters, and equal sentences stay together.
         heldout_seed: Another seed holds out others.
         exclude_heldout: Whether sentences that stand in `heldout` too are left out of training.
-        vocabulary: A vocabulary file; without one the vocabulary is built from the training text.
+        vocabulary: A vocabulary file, in any order; without one the vocabulary is built from the
+            training text.
         max_words: Size of a vocabulary that is built, specials included.
         min_count: Rarer words are not part of a vocabulary that is built.
         language: Whose rules split raw text into tokens (`en`, `de`, …, `xx` for any), or

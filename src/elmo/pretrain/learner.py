@@ -5,6 +5,7 @@ number: negatives and dropout are drawn from the seed and that number. So a run 
 saved step makes the same steps as one that never stopped.
 """
 
+import logging
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from elmo.model import lstm_window, softmax_chunked
@@ -30,6 +32,10 @@ from elmo.pretrain.windows import NO_TARGET, Position, Window, Windows
 from elmo.training import Optimiser
 from elmo.training_state import TrainingState
 
+logger = logging.getLogger(__name__)
+
+FREQUENCY, NUMBER = "frequency", "number"
+
 
 class Step(NamedTuple):
     """What a step found out.
@@ -38,11 +44,13 @@ class Step(NamedTuple):
         losses: Summed −log p of the forward and the backward model, of this process.
         n_tokens: Predictions per direction, of all processes.
         norm: Of the gradient before clipping.
+        rate: The learning rate.
     """
 
     losses: Tensor
     n_tokens: int
     norm: float
+    rate: float
 
 
 class Learner:
@@ -59,6 +67,8 @@ class Learner:
     Attributes:
         n_steps: Steps made.
         n_tokens: Predictions per direction made, by all processes.
+        drawn_by: What ranks the words that negatives are drawn from: their frequency in the corpus,
+            or their numbers, as in runs that an older version began.
     """
 
     def __init__(
@@ -75,7 +85,11 @@ class Learner:
         self.n_steps = self.n_tokens = 0
         self.n_negatives = settings.n_negatives if sampled(recipe, len(corpus.vocabulary)) else 0
         self._phases = (EVERYTHING,) if start is None else start.phases
+        self._phase = self._phases[0]
+        self.drawn_by = FREQUENCY if state is None else state.about.get("drawn_by", NUMBER)
         self._order = None if start is None else start.order
+        if start is None and self.n_negatives and self.drawn_by == FREQUENCY:
+            self._order = _order_of_ranks(corpus)
         learned = list(model.parameters())
         rows = list(model.softmax.parameters()) if self.n_negatives else []
         sparse = [p for p in learned if any(p is row for row in rows)]
@@ -98,7 +112,8 @@ class Learner:
             progress: Share of the budget used so far.
         """
         settings, n_before = self.recipe.training, self.n_tokens
-        phase_at(self._phases, progress).freeze_the_rest(self.model)
+        self._phase = phase_at(self._phases, progress)
+        self._phase.freeze_the_rest(self.model)
         losses = torch.zeros(2, device=self._device)
         for i in range(settings.n_accumulate):
             window = next(self.batches)
@@ -109,7 +124,19 @@ class Learner:
         self.processes.average_gradients([p for p in self.parameters if p.requires_grad])
         norm = self.optimiser.step(progress)
         self.n_steps += 1
-        return Step(losses, self.n_tokens - n_before, norm)
+        return Step(losses, self.n_tokens - n_before, norm, self.optimiser.rate(progress))
+
+    @property
+    def in_last_phase(self) -> bool:
+        """Whether the last step was one of the phase that training ends in."""
+        return self._phase is self._phases[-1]
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Predictions per direction of a step, of all processes, at most."""
+        settings = self.recipe.training
+        of_a_process = settings.n_rows * settings.n_steps * settings.n_accumulate
+        return of_a_process * self.processes.n
 
     def tensors(self) -> dict[str, Tensor]:
         """What the next step depends on, of all processes."""
@@ -182,6 +209,17 @@ class Learner:
                 parameter.grad = parameter.grad.coalesce()
 
 
+def _order_of_ranks(corpus: Corpus) -> Int[np.ndarray, " words"] | None:
+    """All words by falling frequency in a corpus; None where they are numbered so."""
+    order = corpus.frequency_order()
+    if (order == np.arange(len(order))).all():
+        return None
+    logger.info(
+        "the vocabulary is not sorted by frequency in this text, by which negatives are drawn"
+    )
+    return order
+
+
 def sampled(recipe: PretrainRecipe, n_words: int) -> bool:
     """Whether words are drawn for the softmax: not if all would be."""
     return recipe.training.softmax == "sampled" and recipe.training.n_negatives < n_words
@@ -213,6 +251,16 @@ def _batches(
 def tokens_of_epochs(corpus: Corpus, n_epochs: float) -> int:
     """Predictions per direction in so many passes: tokens, and a sentence end each."""
     return max(1, math.floor(n_epochs * (corpus.n_tokens + corpus.n_sentences)))
+
+
+def n_tokens_at_most(recipe: PretrainRecipe, corpus: Corpus) -> int | None:
+    """Predictions per direction that the recipe allows; None where only time counts."""
+    settings, bounds = recipe.training, []
+    if settings.n_tokens is not None:
+        bounds.append(settings.n_tokens)
+    if settings.n_epochs is not None:
+        bounds.append(tokens_of_epochs(corpus, settings.n_epochs))
+    return min(bounds, default=None)
 
 
 @contextmanager

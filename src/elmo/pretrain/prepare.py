@@ -16,6 +16,7 @@ import logging
 import os
 import shutil
 import threading
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -197,7 +198,8 @@ def _open(folder: Path) -> PreparedCorpus:
             Shard(map_array(folder, f"{name}.tokens"), map_array(folder, f"{name}.starts"))
             for name in record["shards"][side]
         ]
-        return Corpus(shards, types, char_ids, vocabulary, words)
+        checksum = record.get("checksums", {}).get(side)  # older versions wrote none
+        return Corpus(shards, types, char_ids, vocabulary, words, checksum)
 
     heldout = corpus("heldout") if record["shards"]["heldout"] else None
     return PreparedCorpus(corpus("train"), heldout, Counts(**record["counts"]), folder)
@@ -391,7 +393,13 @@ class _Preparation:
                 else "are trained on: to leave them out, set exclude_heldout",
             )
         files = {path.name: path.stat().st_size for path in sorted(self.result.iterdir())}
-        record = {**self.plan, "counts": asdict(counts), "shards": shards, "files": files}
+        record = {
+            **self.plan,
+            "counts": asdict(counts),
+            "shards": shards,
+            "checksums": {side: self._checksum(names) for side, names in shards.items()},
+            "files": files,
+        }
         text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
         (self.result / RECORD).write_text(text, encoding="utf-8")
         sync_files(self.result)
@@ -518,6 +526,16 @@ class _Preparation:
             self.progress(0.92 + 0.08 * (done + 1) / len(groups), f"writing {name} text")
             n_unknown += n
         return names, n_unknown
+
+    def _checksum(self, shards: Sequence[str]) -> str:
+        """Of the sentences of some shards: the types, and which of them stand where."""
+        parts = [f"{shard}.{part}" for shard in shards for part in ("tokens", "starts")]
+        checksum = 0
+        for name in ("types", "ends", *parts):
+            with open(self.result / name, "rb") as file:
+                while some := file.read(1 << 20):
+                    checksum = zlib.crc32(some, checksum)
+        return f"{checksum:08x}"
 
 
 def _number_if_new(block: Block, config: CorpusConfig, folder: Path) -> None:

@@ -52,6 +52,10 @@ class Processes:
         dist.broadcast(tensor, 0)
         return tensor.tolist()
 
+    def any(self, flag: bool) -> bool:
+        """Whether a flag is set in one of the processes."""
+        return bool(self.sum(torch.tensor(float(flag))) > 0)
+
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum over all processes, of tensors of one shape."""
         if self.n > 1:

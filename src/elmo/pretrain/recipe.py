@@ -107,9 +107,11 @@ class ValidationConfig:
 
     Args:
         every_tokens: Predictions per direction between measurements; None measures after every
-            epoch, and at least every 2 million.
+            epoch, and at least every 2 million; but of a small corpus no sooner than after ten
+            steps, nor before as many tokens were learned from as are measured on.
         n_sentences: Of the held-out text, spread evenly, during training; all of it at the end.
         patience: Measurements without a new best one after which training stops; 0 never stops.
+            Those made while an adaptation learns a softmax alone do not count.
     """
 
     every_tokens: int | None = None

@@ -7,15 +7,14 @@ import os
 import resource
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import filelock
 import numpy as np
 import torch
 from accelerate import Accelerator
@@ -24,6 +23,7 @@ from elmo.config import config_to_dict
 from elmo.encoders.encoder import Encoder
 from elmo.encoders.layer_cache import cached_layers
 from elmo.encoders.specification import open_encoders
+from elmo.folder_lock import alone_in
 from elmo.tasks.documents import fitted_documents, open_token_encoders
 from elmo.tasks.features import Features, LayersOf, words_of
 from elmo.tasks.fit import Fit, Fitted, Progress, accelerator_for
@@ -35,7 +35,7 @@ from elmo.training_state import STATE_FILE
 
 logger = logging.getLogger(__name__)
 
-RESULTS_FILE, LOCK_FILE = "results.json", ".lock"
+RESULTS_FILE = "results.json"
 DEFAULT_CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "elmo-torch" / "layers"
 
 
@@ -98,7 +98,7 @@ def train_task(
     """
     accelerator = accelerator_for(recipe.training.device)
     output = Path(recipe.output)
-    with _alone_in(output, accelerator):
+    with alone_in(output) if accelerator.is_main_process else nullcontext():
         if accelerator.is_main_process:
             _check_output(output, resume=resume)
         accelerator.wait_for_everyone()
@@ -266,26 +266,6 @@ def _take_words(embedding: Any, spec: str, words: Sequence[str]) -> None:
     with torch.no_grad():
         known = found.abs().sum(dim=1, keepdim=True) > 0
         embedding.weight.copy_(torch.where(known, found, embedding.weight))
-
-
-@contextmanager
-def _alone_in(folder: Path, accelerator: Accelerator) -> Iterator[None]:
-    """Keep other runs out of a folder; the operating system lets go of it if we are killed."""
-    if not accelerator.is_main_process:
-        yield
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(folder / LOCK_FILE)
-    try:
-        lock.acquire(blocking=False)
-    except filelock.Timeout:
-        raise ValueError(
-            f"another run is writing into {folder}: wait for it, or give another output"
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _check_output(folder: Path, *, resume: bool) -> None:

@@ -1,0 +1,1 @@
+"""Coreference: which spans of a document speak of the same thing."""

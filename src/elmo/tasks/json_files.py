@@ -1,0 +1,96 @@
+"""JSON as data sets have it: whole files or a record on each line, and fields that are checked.
+
+An error names the file and the place in it: `dev.json, data[0].paragraphs[3]` or `dev.jsonl,
+line 12`.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from elmo.text import check_text, read_lines
+
+Kind = TypeVar("Kind")
+
+_NAMES: Mapping[type, str] = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "a truth value",
+    list: "a list",
+    dict: "an object",
+    type(None): "null",
+}
+
+
+def read_json(path: str | Path) -> Any:
+    """What a JSON file holds; `.gz`, `.xz` and `.zst` are decompressed.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is not JSON or not UTF-8, with the line.
+    """
+    try:
+        return json.loads("\n".join(read_lines(path)))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}, line {error.lineno}: is not JSON ({error.msg})") from None
+
+
+def read_json_lines(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each record of a file with one on each line, and where it stands; empty lines are none.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If a line is not a JSON object.
+    """
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(
+                f"{where}: is not JSON ({error.msg}), but a record on each line is wanted"
+            ) from None
+        yield where, checked(record, dict, where)
+
+
+def field(record: Mapping[str, Any], name: str, kind: type[Kind], where: str) -> Kind:
+    """A field that a record has to have.
+
+    Raises:
+        ValueError: If it is missing, of another kind, or a string that is no text.
+    """
+    if name not in record:
+        raise ValueError(f'{where}: "{name}" is missing, but {_NAMES[kind]} is wanted')
+    return checked(record[name], kind, f'{where}: "{name}"')
+
+
+def checked(value: Any, kind: type[Kind], where: str) -> Kind:
+    """The value, if it is of this kind.
+
+    Raises:
+        ValueError: If not, or if it is a string that is no text.
+    """
+    if type(value) is not kind:
+        shown = json.dumps(value, ensure_ascii=False)
+        shown = shown if len(shown) <= 40 else f"{shown[:40]}…"
+        raise ValueError(f"{where} is {_NAMES[type(value)]}, {shown}, but {_NAMES[kind]} is wanted")
+    if isinstance(value, str):
+        check_text(value, where)
+    return value
+
+
+def write_lines(path: str | Path, lines: Iterable[str]) -> None:
+    """Write lines of text beside the target, then rename: nobody sees half a file."""
+    path = Path(path)
+    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(beside, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)

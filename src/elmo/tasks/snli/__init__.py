@@ -1,0 +1,1 @@
+"""Does a sentence follow from another? (Bowman et al., 2015)."""

@@ -1,0 +1,1 @@
+"""Questions whose answer is a span of a paragraph (Rajpurkar et al., 2016)."""

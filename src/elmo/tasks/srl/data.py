@@ -1,0 +1,331 @@
+"""Sentences with the arguments of their predicates: CoNLL-2012's and CoNLL-2005's columns.
+
+Both have a column of role brackets per predicate, in the order of the predicates. CoNLL-2012 names
+documents, and marks predicates by their rolesets (column 8); CoNLL-2005 has a column of lemmas,
+`-` where there is no predicate, right before the brackets. `srl-eval.pl` takes that column and the
+brackets alone: "props".
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from elmo.tasks.conll_columns import (
+    Begin,
+    Row,
+    check_words,
+    read_documents,
+    read_sentences,
+    write_lines,
+)
+
+VERB = "V"
+CONLL_2012_SUFFIX = ".conll"
+NONE = "-"
+WORD, LEMMA, ROLESET, ROLES = 3, 6, 7, 11
+"""Columns of CoNLL-2012, from 0; after the roles one column of coreference."""
+CELL = re.compile(r"((?:\([^()*\s]+)*)\*((?:[^()*\s]*\))*)")
+
+
+class Argument(NamedTuple):
+    """Tokens `start` to `end`, the latter not included, play a role: `ARG0`, `C-ARG1`, `V`."""
+
+    role: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A predicate and its arguments.
+
+    Attributes:
+        predicate: Which token of the sentence it is, from 0.
+        lemma: Of the predicate.
+        arguments: By their starts, an outer one before those within it; None if they are not known.
+        roleset: Its sense in PropBank, or `-`.
+    """
+
+    predicate: int
+    lemma: str
+    arguments: tuple[Argument, ...] | None = None
+    roleset: str = NONE
+
+
+@dataclass(frozen=True)
+class SrlSentence:
+    """A sentence and what its predicates say.
+
+    Attributes:
+        tokens: Its words, one at least.
+        frames: Of its predicates, by their places; there may be none.
+        document: The name of its document, if it has one.
+    """
+
+    tokens: tuple[str, ...]
+    frames: tuple[Frame, ...] = ()
+    document: str = ""
+
+
+def read_srl(path: str | Path) -> list[SrlSentence]:
+    """Read a file in CoNLL-2012's format, or CoNLL-2005's with the words in its first column.
+
+    Which it is, the first line says. A file that has predicates but no column of roles is without
+    answers: arguments are None.
+
+    Raises:
+        ValueError: Naming file and line, if there are not as many columns of roles as predicates,
+            brackets are not closed, or columns are broken otherwise.
+    """
+    first = next(iter(read_documents(path)), None)
+    if first is None:
+        raise ValueError(f"{path}: holds no sentence")
+    if isinstance(first, Begin) or _is_conll_2012(first):
+        return list(_read_conll_2012(path))
+    sentences = list(_read_conll_2005(path))
+    if sentences and not sentences[0].tokens:
+        raise ValueError(
+            f"{path}: holds predicates and roles, but no words; put the words before them, as the "
+            "first column"
+        )
+    return sentences
+
+
+def read_props(path: str | Path) -> list[tuple[Frame, ...]]:
+    """The frames of each sentence of a file as `srl-eval.pl` takes it, or of any `read_srl` reads.
+
+    Raises:
+        ValueError: As `read_srl`, but words are not wanted.
+    """
+    first = next(iter(read_documents(path)), None)
+    if isinstance(first, list) and not _is_conll_2012(first):
+        return [sentence.frames for sentence in _read_conll_2005(path)]
+    return [sentence.frames for sentence in read_srl(path)]
+
+
+def write_srl(
+    path: str | Path, sentences: Sequence[SrlSentence], frames: Sequence[Sequence[Frame]]
+) -> None:
+    """Write sentences with frames that were found in them.
+
+    Args:
+        path: `.conll`, also compressed (`.conll.gz`), for CoNLL-2012's columns; anything else for
+            the columns that `srl-eval.pl` takes: lemma of the predicate or `-`, and a column of
+            role brackets per predicate.
+        sentences: With their words.
+        frames: Of each sentence, in any order.
+
+    Raises:
+        ValueError: If arguments of a frame cross, which brackets cannot say; if one lies outside of
+            its sentence; or if a sentence has no tokens.
+    """
+    in_2012 = CONLL_2012_SUFFIX in Path(path).suffixes[-2:]
+    lines = _conll_2012_lines if in_2012 else _props_lines
+    write_lines(path, lines(list(zip(sentences, frames, strict=True))))
+
+
+def role_cells(arguments: Iterable[Argument], n_tokens: int) -> list[str]:
+    """A column of role brackets: `(ARG0*`, `*)`, `(V*)`, `*`.
+
+    Raises:
+        ValueError: If two arguments cross, or one is empty or leaves the sentence.
+    """
+    opened, closed = [""] * n_tokens, [0] * n_tokens
+    ends: list[int] = []
+    for role, start, end in sorted(arguments, key=lambda a: (a.start, -a.end)):
+        if not 0 <= start < end <= n_tokens:
+            raise ValueError(f"{role} is tokens {start} to {end} of a sentence of {n_tokens}")
+        while ends and ends[-1] <= start:
+            ends.pop()
+        if ends and ends[-1] < end:
+            raise ValueError(
+                f"{role}, tokens {start} to {end}, crosses an argument that ends at {ends[-1]}; a "
+                "column can hold arguments within others, but none that cross"
+            )
+        ends.append(end)
+        opened[start] += f"({role}"
+        closed[end - 1] += 1
+    return [f"{before}*{')' * n}" for before, n in zip(opened, closed, strict=True)]
+
+
+def arguments_of(cells: Sequence[str]) -> tuple[Argument, ...]:
+    """Arguments of a column of role brackets; the opposite of `role_cells`.
+
+    Raises:
+        BracketError: If a cell is no bracket, or brackets do not match.
+    """
+    found: list[Argument] = []
+    open_: list[int] = []
+    for i, cell in enumerate(cells):
+        brackets = CELL.fullmatch(cell)
+        if brackets is None:
+            raise BracketError(i, f"{cell!r}, but expected role brackets such as (ARG1*, * or *)")
+        for role in brackets[1].split("(")[1:]:
+            open_.append(len(found))
+            found.append(Argument(role, i, i))
+        for role in brackets[2].split(")")[:-1]:
+            if not open_:
+                raise BracketError(i, f"{cell!r}, which closes a bracket that was not opened")
+            last = open_.pop()
+            if role and role != found[last].role:
+                raise BracketError(i, f"{cell!r}, but ({found[last].role} was opened last")
+            found[last] = found[last]._replace(end=i + 1)
+    if open_:
+        role, start, _ = found[open_[-1]]
+        raise BracketError(start, f"({role}, which is not closed by the end of the sentence")
+    return tuple(found)
+
+
+class BracketError(ValueError):
+    """A column of brackets is broken at a token."""
+
+    def __init__(self, token: int, found: str) -> None:
+        super().__init__(found)
+        self.token = token
+
+
+def _is_conll_2012(rows: object) -> bool:
+    if not isinstance(rows, list):
+        return False
+    columns = rows[0].columns
+    return len(columns) > ROLES and columns[2].isdecimal()
+
+
+def _read_conll_2012(path: str | Path) -> Iterator[SrlSentence]:
+    document = ""
+    for rows in read_documents(path):
+        if not isinstance(rows, list):
+            document = rows.name if isinstance(rows, Begin) else ""
+            continue
+        if len(rows[0].columns) <= ROLES:
+            raise ValueError(
+                f"{path}, line {rows[0].line}: {len(rows[0].columns)} columns, but CoNLL-2012's "
+                f"format has {ROLES + 1} and one per predicate"
+            )
+        marks = [row.columns[ROLESET] for row in rows]
+        roles = range(ROLES, len(rows[0].columns) - 1)
+        yield SrlSentence(
+            tuple(row.columns[WORD] for row in rows),
+            _frames(path, rows, marks, LEMMA, ROLESET, roles),
+            document,
+        )
+
+
+def _read_conll_2005(path: str | Path) -> Iterator[SrlSentence]:
+    target: int | None = None
+    for rows in read_sentences(path):
+        n_columns = len(rows[0].columns)
+        if target is None:
+            brackets = [all(CELL.fullmatch(cell) for cell in column) for column in _columns(rows)]
+            target = max((i for i in range(n_columns) if not brackets[i]), default=0)
+        if target >= n_columns:
+            raise ValueError(
+                f"{path}, line {rows[0].line}: {n_columns} columns, but predicates stand in column "
+                f"{target + 1} of the first sentence"
+            )
+        marks = [row.columns[target] for row in rows]
+        frames = _frames(path, rows, marks, target, None, range(target + 1, n_columns))
+        yield SrlSentence(tuple(row.columns[0] for row in rows) if target else (), frames)
+
+
+def _columns(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
+    return zip(*(row.columns for row in rows), strict=True)
+
+
+def _frames(
+    path: str | Path,
+    rows: Sequence[Row],
+    marks: Sequence[str],
+    lemma: int,
+    roleset: int | None,
+    roles: range,
+) -> tuple[Frame, ...]:
+    """Frames of the tokens that have a mark, with their roles if there are any columns of roles."""
+    predicates = [i for i, mark in enumerate(marks) if mark != NONE]
+    if roles and len(roles) != len(predicates):
+        raise ValueError(
+            f"{path}, line {rows[0].line}: a sentence with {len(predicates)} predicates, but "
+            f"{len(roles)} columns of roles"
+        )
+    frames = []
+    for k, i in enumerate(predicates):
+        columns = rows[i].columns
+        arguments = None
+        if roles:
+            try:
+                arguments = arguments_of([row.columns[roles[k]] for row in rows])
+            except BracketError as error:
+                raise ValueError(
+                    f"{path}, line {rows[error.token].line}: column {roles[k] + 1} has {error}"
+                ) from None
+        sense = NONE if roleset is None else columns[roleset]
+        frames.append(Frame(i, columns[lemma], arguments, sense))
+    return tuple(frames)
+
+
+def _props_lines(given: Iterable[tuple[SrlSentence, Sequence[Frame]]]) -> Iterator[str]:
+    for number, (sentence, frames) in enumerate(given):
+        for i, row in enumerate(_role_rows(number, sentence, frames)):
+            lemma = next((_lemma(sentence, f) for f in frames if f.predicate == i), NONE)
+            yield "\t".join([lemma, *row])
+        yield ""
+
+
+def _conll_2012_lines(given: Iterable[tuple[SrlSentence, Sequence[Frame]]]) -> Iterator[str]:
+    before: str | None = None
+    for number, (sentence, frames) in enumerate(given):
+        if sentence.document != before:
+            if before is not None:
+                yield "#end document"
+            before = sentence.document
+            yield f"#begin document ({before}); part 000"
+        check_words(sentence.tokens, f"sentence {number}")
+        of_token = {frame.predicate: frame for frame in frames}
+        for i, row in enumerate(_role_rows(number, sentence, frames)):
+            frame = of_token.get(i)
+            lemma = NONE if frame is None else _lemma(sentence, frame)
+            # A predicate is marked by its roleset, so that one without gets its lemma's first.
+            sense = NONE if frame is None else frame.roleset
+            sense = f"{lemma}.01" if frame is not None and sense == NONE else sense
+            word = sentence.tokens[i]
+            name = before or NONE
+            yield "\t".join(
+                [name, "0", str(i), word, NONE, "*", lemma, sense, NONE, NONE, "*", *row, NONE]
+            )
+        yield ""
+    if before is not None:
+        yield "#end document"
+
+
+def _role_rows(
+    number: int, sentence: SrlSentence, frames: Sequence[Frame]
+) -> Iterator[tuple[str, ...]]:
+    """For each token its brackets, a column per frame."""
+    n_tokens = len(sentence.tokens)
+    if not n_tokens:
+        raise ValueError(f"sentence {number} has no tokens, which a file of columns cannot say")
+    places = [frame.predicate for frame in frames]
+    if len(set(places)) < len(places) or not all(0 <= place < n_tokens for place in places):
+        raise ValueError(
+            f"sentence {number}, of {n_tokens} tokens, has predicates at {places}, but expected "
+            "different places within it"
+        )
+    columns = []
+    for frame in sorted(frames, key=lambda frame: frame.predicate):
+        try:
+            columns.append(role_cells(frame.arguments or (), n_tokens))
+        except ValueError as error:
+            raise ValueError(
+                f"sentence {number}, predicate {frame.lemma!r} at {frame.predicate}: {error}"
+            ) from None
+    return zip(*columns, strict=True) if columns else iter([()] * n_tokens)
+
+
+def _lemma(sentence: SrlSentence, frame: Frame) -> str:
+    """What marks a predicate in a column where `-` marks all else."""
+    lemma = "_".join(frame.lemma.split())
+    if lemma in ("", NONE):
+        lemma = sentence.tokens[frame.predicate].lower()
+    return "_" if lemma == NONE or not lemma.strip() else lemma
