@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 TASKS = {
     "bcn": "elmo.tasks.classification.bcn",
     "classification": "elmo.tasks.classification.task",
+    "snli": "elmo.tasks.snli.task",
     "tagging": "elmo.tasks.tagging.task",
 }
 

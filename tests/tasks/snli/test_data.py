@@ -5,7 +5,14 @@ from collections import Counter
 import pytest
 
 from elmo import Tokenizer
-from elmo.tasks.snli.data import Pair, labelled, parsed_tokens, read_pairs, write_pairs
+from elmo.tasks.snli.data import (
+    Pair,
+    agreed,
+    parsed_tokens,
+    read_pairs,
+    read_text_pairs,
+    write_pairs,
+)
 
 OFFICIAL = {
     "annotator_labels": ["neutral"],
@@ -44,10 +51,10 @@ def test_a_sentence_is_split_as_its_parse_is(written):
 
 def test_a_sentence_without_a_parse_is_split_by_the_tokenizer(written):
     path = written({"sentence1": "It isn't well-known.", "sentence2": "x-y ."})
-    (pair,) = read_pairs(path)
+    (pair,) = read_pairs(path, labelled=False)
     assert pair.premise == ("It", "is", "n't", "well", "-", "known", ".")
     assert pair.label is None and pair.id == "1"
-    (pair,) = read_pairs(path, Tokenizer("whitespace"))
+    (pair,) = read_pairs(path, Tokenizer("whitespace"), labelled=False)
     assert pair.hypothesis == ("x-y", ".")
 
 
@@ -55,7 +62,7 @@ def test_pairs_without_agreement_are_kept_apart_and_counted(written):
     path = written(OFFICIAL, {**OFFICIAL, "gold_label": "-"}, OFFICIAL)
     pairs = read_pairs(path)
     assert [pair.label for pair in pairs] == ["neutral", None, "neutral"]
-    kept, n_left_out = labelled(pairs)
+    kept, n_left_out = agreed(pairs)
     assert len(kept) == 2 and n_left_out == 1
 
 
@@ -76,9 +83,12 @@ def test_brackets_of_the_sentence_are_told_from_those_of_the_parse():
 
 
 def test_what_is_written_is_read_again(written, tmp_path):
-    pairs = read_pairs(written(OFFICIAL, {**OFFICIAL, "gold_label": "-"}))
-    write_pairs(tmp_path / "y.jsonl", pairs, ["entailment", "neutral"])
-    assert read_pairs(tmp_path / "y.jsonl", Tokenizer("whitespace")) == pairs
+    path = written(OFFICIAL, {**OFFICIAL, "pairID": "2"})
+    for labels in (True, False):
+        pairs = read_pairs(path, labelled=labels)
+        write_pairs(tmp_path / "y.jsonl", pairs, ["entailment", "neutral"])
+        found = read_pairs(tmp_path / "y.jsonl", Tokenizer("whitespace"), labelled=labels)
+        assert found == pairs
     records = [json.loads(line) for line in (tmp_path / "y.jsonl").read_text().splitlines()]
     assert [record["predicted_label"] for record in records] == ["entailment", "neutral"]
 
@@ -92,6 +102,10 @@ def test_what_is_written_is_read_again(written, tmp_path):
             "line 2: \"sentence1_binary_parse\" is '( )'",
         ),
         ({"sentence1": "", "sentence2": "b"}, "line 2: \"sentence1\" is '', but a sentence of at"),
+        (
+            {"sentence1": "a", "sentence2": "b"},
+            'line 2: "gold_label" is missing, but a string is wanted',
+        ),
         ({**OFFICIAL, "gold_label": ""}, 'line 2: "gold_label" is empty: give a label, or "-"'),
         ({**OFFICIAL, "gold_label": 2}, 'line 2: "gold_label" is a whole number, 2, but a string'),
     ],
@@ -99,6 +113,33 @@ def test_what_is_written_is_read_again(written, tmp_path):
 def test_a_pair_that_is_not_as_wanted_is_refused_with_its_line(written, record, said):
     with pytest.raises(ValueError, match=re.escape(said)):
         read_pairs(written(OFFICIAL, record))
+
+
+def test_labels_that_are_not_wanted_are_passed_over(written):
+    for label in ("", 2, "neutral"):
+        (pair,) = read_pairs(written({**OFFICIAL, "gold_label": label}), labelled=False)
+        assert pair.label is None
+
+
+def test_pairs_of_plain_text_have_a_tab_between_premise_and_hypothesis(written):
+    path = written("It isn't.\tIt is.\n\n a b \tc\n", name="pairs.txt")
+    assert read_text_pairs(path, Tokenizer()) == [
+        Pair(("It", "is", "n't", "."), ("It", "is", "."), None, "1"),
+        Pair(("a", "b"), ("c",), None, "3"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("a b", "pairs.txt, line 2: has 0 tabs, but one between premise and hypothesis is wanted"),
+        ("a\tb\tc", "pairs.txt, line 2: has 2 tabs"),
+        ("a\t ", "pairs.txt, line 2: \"sentence2\" is ' ', but a sentence of at least one token"),
+    ],
+)
+def test_a_line_of_text_that_is_no_pair_is_refused(written, line, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        read_text_pairs(written(f"a\tb\n{line}\n", name="pairs.txt"), Tokenizer())
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,29 @@ from elmo.tasks.snli.score import score
 
 def test_accuracy_is_the_share_of_right_labels():
     gold, predicted = ["neutral", "entailment", "neutral"], ["neutral", "neutral", "neutral"]
-    assert score(gold, predicted) == {"accuracy": pytest.approx(200 / 3)}
+    assert score(gold, predicted)["accuracy"] == pytest.approx(200 / 3)
+
+
+def test_each_label_has_scores_of_its_own():
+    gold = ["neutral", "neutral", "neutral", "entailment", "contradiction"]
+    predicted = ["neutral", "neutral", "entailment", "entailment", "other"]
+    assert score(gold, predicted) == pytest.approx(
+        {
+            "accuracy": 60,
+            "precision/contradiction": 0,
+            "recall/contradiction": 0,
+            "f1/contradiction": 0,
+            "precision/entailment": 50,
+            "recall/entailment": 100,
+            "f1/entailment": 200 / 3,
+            "precision/neutral": 100,
+            "recall/neutral": 200 / 3,
+            "f1/neutral": 80,
+            "precision/other": 0,
+            "recall/other": 0,
+            "f1/other": 0,
+        }
+    )
 
 
 @pytest.mark.parametrize(

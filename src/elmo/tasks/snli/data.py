@@ -57,14 +57,16 @@ class Pair:
     id: str = ""
 
 
-class Labelled(NamedTuple):
+class Agreed(NamedTuple):
     """Pairs with a label, and how many others were left out."""
 
     pairs: list[Pair]
     n_left_out: int
 
 
-def read_pairs(path: str | Path, tokenizer: Tokenizer | None = None) -> list[Pair]:
+def read_pairs(
+    path: str | Path, tokenizer: Tokenizer | None = None, *, labelled: bool = True
+) -> list[Pair]:
     """Pairs of a file, in order; `.gz` is decompressed. None is left out.
 
     A sentence is split as its parse is, where the file has one, or else by the tokenizer.
@@ -72,6 +74,7 @@ def read_pairs(path: str | Path, tokenizer: Tokenizer | None = None) -> list[Pai
     Args:
         path: JSON lines, or a table with a header and tabs between its columns.
         tokenizer: English by default; `Tokenizer("whitespace")` where sentences are split already.
+        labelled: Whether labels are wanted; otherwise they are passed over, and may lack.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -79,16 +82,38 @@ def read_pairs(path: str | Path, tokenizer: Tokenizer | None = None) -> list[Pai
             there is no pair at all.
     """
     tokenizer = Tokenizer() if tokenizer is None else tokenizer
-    pairs = [_pair(record, tokenizer, where) for record, where in _records(path)]
+    pairs = [_pair(record, tokenizer, where, labelled) for record, where in _records(path)]
     if not pairs:
         raise ValueError(f"{path}: has no pairs of sentences, but at least one is wanted")
     return pairs
 
 
-def labelled(pairs: Sequence[Pair]) -> Labelled:
+def read_text_pairs(path: str | Path, tokenizer: Tokenizer) -> list[Pair]:
+    """Pairs of plain text: premise, tab and hypothesis on each line; empty lines are none.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If a line is no pair, or a sentence has no token, with the line.
+    """
+    pairs = []
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        where, sentences = f"{path}, line {number}", line.split("\t")
+        if len(sentences) != 2:
+            raise ValueError(
+                f"{where}: has {len(sentences) - 1} tabs, but one between premise and hypothesis "
+                "is wanted"
+            )
+        record = dict(zip(("sentence1", "sentence2"), sentences, strict=True))
+        pairs.append(_pair({**record, "pairID": str(number)}, tokenizer, where, False))
+    return pairs
+
+
+def agreed(pairs: Sequence[Pair]) -> Agreed:
     """The pairs that have a label; SNLI's others, marked `-`, are neither learned nor scored."""
     kept = [pair for pair in pairs if pair.label is not None]
-    return Labelled(kept, len(pairs) - len(kept))
+    return Agreed(kept, len(pairs) - len(kept))
 
 
 def write_pairs(path: str | Path, pairs: Sequence[Pair], predicted: Sequence[str]) -> None:
@@ -121,15 +146,18 @@ def parsed_tokens(parse: str) -> list[str]:
     return [BRACKETS.get(leaf, leaf) for leaf in parse.split() if leaf not in ("(", ")")]
 
 
-def _pair(record: Mapping[str, Any], tokenizer: Tokenizer, where: str) -> Pair:
-    label = field(record, "gold_label", str, where).strip() if "gold_label" in record else None
+def _pair(record: Mapping[str, Any], tokenizer: Tokenizer, where: str, labelled: bool) -> Pair:
+    premise, hypothesis = (
+        _tokens(record, name, tokenizer, where) for name in ("sentence1", "sentence2")
+    )
+    label = field(record, "gold_label", str, where).strip() if labelled else None
     if label == "":
         raise ValueError(
             f'{where}: "gold_label" is empty: give a label, or "{NO_CONSENSUS}" for none'
         )
     return Pair(
-        premise=_tokens(record, "sentence1", tokenizer, where),
-        hypothesis=_tokens(record, "sentence2", tokenizer, where),
+        premise,
+        hypothesis,
         label=None if label == NO_CONSENSUS else label,
         id=field(record, "pairID", str, where),
     )
