@@ -142,7 +142,7 @@ class Fit:
     def _train(self, log: MetricLog | None) -> None:
         every, last = self.settings.every_steps, time.monotonic()
         saved, losses, n_examples = last, [], 0
-        while not self._over():
+        while not self._over() or not self.n_steps:  # a model there has to be
             batches = self._batches(self.epoch)
             while self.position < len(batches):
                 batch = batches[self.position]
