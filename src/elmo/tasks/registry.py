@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 TASKS = {
     "tagging": "elmo.tasks.tagging.task",
+    "srl": "elmo.tasks.srl.task",
+    "coref": "elmo.tasks.coref.task",
 }
 
 
