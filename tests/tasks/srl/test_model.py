@@ -39,7 +39,7 @@ def model_and_batch():
 
 
 def test_twenty_sentences_are_learned_by_heart(run):
-    recipe, results = run
+    _, results = run
     assert results.dev[1]["f1"] >= 99
 
 
