@@ -13,6 +13,8 @@ TASKS = {
     "classification": "elmo.tasks.classification.task",
     "snli": "elmo.tasks.snli.task",
     "tagging": "elmo.tasks.tagging.task",
+    "srl": "elmo.tasks.srl.task",
+    "coref": "elmo.tasks.coref.task",
 }
 
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elmo.tasks.srl.columns import role_cells, write_srl
 from elmo.tasks.srl.data import (
     Argument,
     BracketError,
@@ -13,8 +14,6 @@ from elmo.tasks.srl.data import (
     arguments_of,
     read_props,
     read_srl,
-    role_cells,
-    write_srl,
 )
 
 # Of the sentences "From the AP comes this story :" and "Yes", columns as CoNLL-2012 has them.

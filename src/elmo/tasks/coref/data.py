@@ -73,11 +73,15 @@ class Document:
         return words[1] if words[0] == "GUM" and len(words) > 2 else ""
 
 
-def read_coref(path: str | Path) -> list[Document]:
+def read_coref(path: str | Path, *, labelled: bool = True) -> list[Document]:
     """Read documents in CoNLL-2012's format; mentions as the reference scorer reads them.
 
     Clusters stand in the order of their first mentions, mentions by start and end. A mention
     that is there twice stays. How many mentions cross others is logged.
+
+    Args:
+        path: The file, which may be compressed.
+        labelled: Whether clusters are wanted; otherwise the last column is passed over.
 
     Raises:
         ValueError: Naming file and line, if brackets do not match, a column is broken, a document
@@ -98,7 +102,7 @@ def read_coref(path: str | Path) -> list[Document]:
                 "#begin document (name); part 000 before it"
             )
         elif isinstance(part, End):
-            documents.append(_document(path, begin, sentences))
+            documents.append(_document(path, begin, sentences, labelled=labelled))
             begin = None
         else:
             sentences.append(part)
@@ -180,13 +184,15 @@ def _check_begin(
         )
 
 
-def _document(path: str | Path, begin: Begin, sentences: Sequence[Sequence[Row]]) -> Document:
+def _document(
+    path: str | Path, begin: Begin, sentences: Sequence[Sequence[Row]], *, labelled: bool
+) -> Document:
     if not sentences:
         raise ValueError(f"{path}, line {begin.line}: document {begin.name} has no sentence")
     rows = list(chain.from_iterable(sentences))
     has_speakers = min(len(row.columns) for row in rows) > SPEAKER + 1
     for row in rows:
-        if len(row.columns) < FEWEST_COLUMNS:
+        if len(row.columns) < (FEWEST_COLUMNS if labelled else WORD + 1):
             raise ValueError(
                 f"{path}, line {row.line}: {len(row.columns)} columns, but at least "
                 f"{FEWEST_COLUMNS} were expected: document, part, number, word, …, coreference"
@@ -194,7 +200,7 @@ def _document(path: str | Path, begin: Begin, sentences: Sequence[Sequence[Row]]
     return Document(
         begin.name,
         tuple(tuple(row.columns[WORD] for row in sentence) for sentence in sentences),
-        _clusters(path, rows),
+        _clusters(path, rows) if labelled else None,
         tuple(tuple(row.columns[SPEAKER] for row in sentence) for sentence in sentences)
         if has_speakers
         else (),

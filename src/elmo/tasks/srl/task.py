@@ -1,0 +1,156 @@
+"""The task of semantic role labelling, as recipes name it."""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from elmo.tasks.features import Features
+from elmo.tasks.srl.columns import write_srl
+from elmo.tasks.srl.data import Frame, SrlSentence, read_srl
+from elmo.tasks.srl.decode import roles_of, tag_ids
+from elmo.tasks.srl.model import RoleLabeller, SrlBatch, SrlConfig
+from elmo.tasks.srl.score import score
+from elmo.tasks.token_input import TokenInput
+from elmo.text import Tokenizer, read_lines
+
+logger = logging.getLogger(__name__)
+
+MARKED = re.compile(r"\[\[(.+?)\]\]")
+
+
+class SemanticRoles:
+    """The arguments of given predicates. An example is a sentence with all of its predicates."""
+
+    name = "srl"
+    settings = SrlConfig
+
+    def metric(self, labels: Mapping[str, Any]) -> str:
+        """F1 of arguments."""
+        return "f1"
+
+    def read(self, path: Path, settings: SrlConfig, *, labelled: bool = True) -> list[SrlSentence]:
+        """Sentences in CoNLL-2012's or CoNLL-2005's columns; those without predicates too."""
+        sentences = read_srl(path)
+        for number, sentence in enumerate(sentences, 1):
+            if labelled and any(frame.arguments is None for frame in sentence.frames):
+                raise ValueError(
+                    f"{path}: sentence {number} ({' '.join(sentence.tokens[:8])}) has predicates, "
+                    "but no columns of roles; expected one per predicate"
+                )
+        return sentences
+
+    def read_text(self, path: Path, tokenizer: Tokenizer) -> list[SrlSentence]:
+        """A sentence per line, its predicates between `[[` and `]]`; empty lines are left out.
+
+        Raises:
+            ValueError: If nothing is marked.
+        """
+        read = (_marked(line, tokenizer) for line in read_lines(path))
+        sentences = [sentence for sentence in read if sentence.tokens]
+        if not any(sentence.frames for sentence in sentences):
+            raise ValueError(
+                f"{path}: no predicate is marked, but roles are those of given predicates; write "
+                '"The cat [[chased]] it", or give columns in which predicates are marked'
+            )
+        return sentences
+
+    def texts(self, example: SrlSentence) -> Sequence[Sequence[str]]:
+        """The sentence."""
+        return (example.tokens,)
+
+    def labels(self, examples: Sequence[SrlSentence], settings: SrlConfig) -> dict[str, Any]:
+        """All roles.
+
+        Raises:
+            ValueError: If there are none.
+        """
+        roles = roles_of(examples)
+        if not roles:
+            raise ValueError("the training data has no argument of any predicate")
+        _tell_left_out(examples, roles)
+        return {"roles": roles}
+
+    def check(self, examples: Sequence[SrlSentence], labels: Mapping[str, Any]) -> None:
+        """Warn of roles that the training data does not have."""
+        unknown = Counter(
+            argument.role
+            for example in examples
+            for frame in example.frames
+            for argument in frame.arguments or ()
+            if argument.role not in labels["roles"]
+        )
+        if unknown:
+            told = ", ".join(f"{role} ({n:,})" for role, n in unknown.most_common(5))
+            logger.warning(
+                "%s arguments have roles that the training data has not: %s; they count as missed",
+                f"{sum(unknown.values()):,}",
+                told,
+            )
+
+    def model(
+        self, settings: SrlConfig, inputs: TokenInput, labels: Mapping[str, Any]
+    ) -> RoleLabeller:
+        """A deep alternating LSTM."""
+        return RoleLabeller(settings, inputs, labels["roles"])
+
+    def batch(
+        self, examples: Sequence[SrlSentence], features: Features, labels: Mapping[str, Any]
+    ) -> SrlBatch:
+        """Sentences and frames, and the numbers of their tags where arguments are known."""
+        sentences = features.batch([example.tokens for example in examples])
+        return SrlBatch.of(sentences, [example.frames for example in examples], labels["roles"])
+
+    def score(
+        self, examples: Sequence[SrlSentence], predictions: Sequence[Sequence[Frame]]
+    ) -> dict[str, float]:
+        """As `srl-eval.pl` counts."""
+        return score([example.frames for example in examples], predictions)
+
+    def write(
+        self,
+        path: Path,
+        examples: Sequence[SrlSentence],
+        predictions: Sequence[Sequence[Frame]],
+    ) -> None:
+        """What `srl-eval.pl` reads; CoNLL-2012's columns if the path ends in `.conll`."""
+        write_srl(path, examples, predictions)
+
+
+def _marked(line: str, tokenizer: Tokenizer) -> SrlSentence:
+    """A sentence whose predicates are the first tokens of what is marked."""
+    text, begins, ends, end = "", [], [], 0
+    for mark in MARKED.finditer(line):
+        text += line[end : mark.start()]
+        begins.append(len(text))
+        text += mark[1]
+        ends.append(len(text))
+        end = mark.end()
+    tokens = tokenizer(text + line[end:])
+    found = {
+        next((i for i, token in enumerate(tokens) if begin < token.end and token.start < end), None)
+        for begin, end in zip(begins, ends, strict=True)
+    }
+    frames = tuple(
+        Frame(i, tokens[i].text.lower()) for i in sorted(i for i in found if i is not None)
+    )
+    return SrlSentence(tuple(token.text for token in tokens), frames)
+
+
+def _tell_left_out(examples: Sequence[SrlSentence], roles: Sequence[str]) -> None:
+    n_overlapping = sum(
+        tag_ids(frame.arguments or (), len(example.tokens), roles).n_overlapping
+        for example in examples
+        for frame in example.frames
+    )
+    if n_overlapping:
+        logger.warning(
+            "%d training arguments lie within others of the same predicate, which tags cannot "
+            "say: the outer ones are learned",
+            n_overlapping,
+        )
+
+
+TASK = SemanticRoles()
