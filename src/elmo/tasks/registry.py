@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from elmo.tasks.task import Task
 
 TASKS = {
+    "squad": "elmo.tasks.squad.task",
     "tagging": "elmo.tasks.tagging.task",
 }
 
