@@ -72,7 +72,7 @@ class BiGru(nn.Module):
 
     def forward(
         self, vectors: Float[Tensor, "batch tokens dim"], mask: Bool[Tensor, "batch tokens"]
-    ) -> Float[Tensor, "batch tokens 2*hidden_dim"]:
+    ) -> Float[Tensor, "batch tokens states_dim"]:
         """The state after each token, left to right and right to left."""
         packed = pack_padded_sequence(
             vectors, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False
