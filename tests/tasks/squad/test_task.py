@@ -9,6 +9,7 @@ import pytest
 from tests.tasks.squad.toy_squad import toy_recipe, toy_squad, write_toy
 
 from elmo import Tokenizer
+from elmo.tasks.recipe import read_task_recipe
 from elmo.tasks.run import train_task
 from elmo.tasks.squad.data import read_predictions
 from elmo.tasks.squad.model import SquadConfig
@@ -16,13 +17,17 @@ from elmo.tasks.squad.task import TASK
 from elmo.tasks.trained import Trained
 
 SETTINGS = SquadConfig()
+RECIPES = sorted((Path(__file__).parents[3] / "recipes" / "squad").glob("*.toml"))
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     recipe = toy_recipe(
-        folder, data__dev=[str(write_toy(folder / "train.json"))], training__n_epochs=40
+        folder,
+        data__dev=[str(write_toy(folder / "train.json"))],
+        training__n_epochs=30,
+        training__every_steps=50,
     )
     return recipe, train_task(recipe)
 
@@ -230,3 +235,25 @@ def test_questions_without_answers_can_be_answered_but_not_measured(tmp_path):
 def test_settings_that_cannot_be_are_told(values, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         SquadConfig(**values)
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_each_recipe_makes_two_steps_on_toy_data(path, tmp_path):
+    train, dev = write_toy(tmp_path / "train.json", n=8), write_toy(tmp_path / "dev.json", n=2)
+    recipe = read_task_recipe(
+        path,
+        [
+            f"output={tmp_path / 'runs'}",
+            f"data.train={json.dumps([str(train)])}",
+            f"data.dev={json.dumps([str(dev)])}",
+            "data.test=[]",
+            "encoder=elmo",
+            "encoder_mode=on_the_fly",
+            "seeds=[1]",
+            "training.batch_size=4",
+            "training.n_epochs=1",
+            "training.every_steps=2",
+            "training.device=cpu",
+        ],
+    )
+    assert train_task(recipe).fitted[1].n_steps == 2
