@@ -12,6 +12,7 @@ TASKS = {
     "bcn": "elmo.tasks.classification.bcn",
     "classification": "elmo.tasks.classification.task",
     "snli": "elmo.tasks.snli.task",
+    "squad": "elmo.tasks.squad.task",
     "tagging": "elmo.tasks.tagging.task",
     "srl": "elmo.tasks.srl.task",
     "coref": "elmo.tasks.coref.task",

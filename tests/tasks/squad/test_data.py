@@ -13,9 +13,9 @@ from elmo.tasks.squad.data import (
     place_answer,
     read_predictions,
     read_squad,
-    report,
     write_predictions,
 )
+from elmo.tasks.squad.report import report
 
 CONTEXT = "Saint  Bernadette saw the Virgin Mary in 1858, in a grotto (a non-place)."
 

@@ -9,8 +9,9 @@ import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from elmo.tasks.json_files import checked, field, read_json, write_lines
 from elmo.tasks.squad.tokens import fine_tokens
@@ -24,6 +25,11 @@ class Paragraph:
     title: str
     text: str
     tokens: tuple[Token, ...]
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """Its tokens without their places."""
+        return tuple(token.text for token in self.tokens)
 
     def cut(self, first: int, last: int) -> str:
         """The text from the first to the last of these tokens, both included."""
@@ -64,67 +70,14 @@ class Question:
     answers: tuple[Answer, ...] | None = None
 
     @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """Where the answers are that the paragraph has, each place once."""
+        return tuple(dict.fromkeys(answer.span for answer in self.answers or () if answer.span))
+
+    @property
     def span(self) -> tuple[int, int] | None:
-        """Where the first answer is that the paragraph has; None if there is none to learn from."""
-        return next((answer.span for answer in self.answers or () if answer.span), None)
-
-
-class AnswerReport(NamedTuple):
-    """How well the answers fit their paragraphs' tokens.
-
-    Attributes:
-        questions: Questions.
-        answers: Gold answers to them.
-        repaired: Answers without a place or with a wrong one, whose text was found.
-        widened: Answers that are part of a token at an end.
-        absent: Answers whose text the paragraph does not have.
-        without_span: Questions with answers, all of them absent: none to learn from.
-        longest: Tokens of the longest paragraph.
-        too_long: Questions about paragraphs of more tokens than the limit.
-        beyond: Questions whose first answer ends beyond the limit.
-    """
-
-    questions: int
-    answers: int
-    repaired: int
-    widened: int
-    absent: int
-    without_span: int
-    longest: int
-    too_long: int
-    beyond: int
-
-    def __str__(self) -> str:
-        """One line for a log."""
-        return (
-            f"{self.questions:,} questions, {self.answers:,} answers: {self.repaired:,} moved to "
-            f"where their text is, {self.widened:,} widened to whole tokens, {self.absent:,} not "
-            f"in their paragraph ({self.without_span:,} questions have no other); paragraphs of "
-            f"up to {self.longest:,} tokens, {self.too_long:,} questions about longer ones than "
-            f"the limit, {self.beyond:,} answered beyond it"
-        )
-
-
-def report(questions: Sequence[Question], *, max_tokens: int | None = None) -> AnswerReport:
-    """Count what does not fit; `max_tokens` is the limit of a paragraph's tokens."""
-    limit = float("inf") if max_tokens is None else max_tokens
-    answers = [answer for question in questions for answer in question.answers or ()]
-    spans = [question.span for question in questions]
-    lengths = [len(question.paragraph.tokens) for question in questions]
-    return AnswerReport(
-        questions=len(questions),
-        answers=len(answers),
-        repaired=sum(answer.repaired for answer in answers),
-        widened=sum(answer.widened for answer in answers),
-        absent=sum(answer.span is None for answer in answers),
-        without_span=sum(
-            question.answers is not None and span is None
-            for question, span in zip(questions, spans, strict=True)
-        ),
-        longest=max(lengths, default=0),
-        too_long=sum(length > limit for length in lengths),
-        beyond=sum(span is not None and span[1] >= limit for span in spans),
-    )
+        """The first of these; None if there is none to learn from."""
+        return self.spans[0] if self.spans else None
 
 
 def place_answer(paragraph: Paragraph, text: str, stated: int | None = None) -> Answer:
@@ -149,19 +102,24 @@ def place_answer(paragraph: Paragraph, text: str, stated: int | None = None) -> 
     )
 
 
-def ask(question: str, paragraph: str, tokenizer: Tokenizer, *, id: str = "1") -> Question:
-    """A question of one's own about a text of one's own.
+def ask(
+    question: str, paragraph: str | Paragraph, tokenizer: Tokenizer, *, id: str = "1"
+) -> Question:
+    """A question of one's own about a text of one's own, or about one that was asked about.
 
     Raises:
         ValueError: If one of them has no tokens, or is no text.
     """
     check_text(question, "the question")
-    check_text(paragraph, "the paragraph")
-    place = _paragraph("", paragraph, tokenizer, "the paragraph")
-    return Question(id, question, _words(question, tokenizer, "the question"), place)
+    if isinstance(paragraph, str):
+        check_text(paragraph, "the paragraph")
+        paragraph = _paragraph("", paragraph, tokenizer, "the paragraph")
+    return Question(id, question, _words(question, tokenizer, "the question"), paragraph)
 
 
-def read_squad(path: str | Path, tokenizer: Tokenizer | None = None) -> list[Question]:
+def read_squad(
+    path: str | Path, tokenizer: Tokenizer | None = None, *, labelled: bool = True
+) -> list[Question]:
     """Questions of a SQuAD v1.1 file, in order; `.gz` is decompressed.
 
     Nothing is left out: an answer that its paragraph does not have stays, with no span (`report`
@@ -170,6 +128,7 @@ def read_squad(path: str | Path, tokenizer: Tokenizer | None = None) -> list[Que
     Args:
         path: JSON of SQuAD's form.
         tokenizer: How to split paragraphs and questions; English by default.
+        labelled: Whether answers are read; otherwise they are passed over.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -186,7 +145,7 @@ def read_squad(path: str | Path, tokenizer: Tokenizer | None = None) -> list[Que
             text = field(record, "context", str, in_article)
             paragraph = _paragraph(title, text, tokenizer, f'{in_article}: "context"')
             for qa, where in _items(record, "qas", in_article):
-                question = _read_question(qa, paragraph, tokenizer, where)
+                question = _read_question(qa, paragraph, tokenizer, where, labelled=labelled)
                 if question.id in places:
                     raise ValueError(
                         f'{where}: "id" is "{question.id}" as in {places[question.id]}, but '
@@ -228,11 +187,16 @@ def write_predictions(path: str | Path, answers: Mapping[str, str]) -> None:
 
 
 def _read_question(
-    record: Mapping[str, Any], paragraph: Paragraph, tokenizer: Tokenizer, where: str
+    record: Mapping[str, Any],
+    paragraph: Paragraph,
+    tokenizer: Tokenizer,
+    where: str,
+    *,
+    labelled: bool,
 ) -> Question:
     id, text = field(record, "id", str, where), field(record, "question", str, where)
     tokens = _words(text, tokenizer, f'{where}: "question"')
-    if "answers" not in record:
+    if not labelled or "answers" not in record:
         return Question(id, text, tokens, paragraph)
     answers = tuple(
         place_answer(
