@@ -25,7 +25,7 @@ RECIPES = {
     "srl": "recipes/srl/propbank-ewt",
     "coref": "recipes/coref/litbank",
     "ner": "recipes/ner/wikigold",
-    "sst5": "recipes/sst5/sst5",
+    "sst5": "recipes/sst5/bcn",
 }
 NONE, ELMO = ["encoder=none"], ["encoder=elmo"]
 EXPERIMENTS: dict[str, dict[str, list[str]]] = {

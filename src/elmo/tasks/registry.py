@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 TASKS = {
     "bcn": "elmo.tasks.classification.bcn",
     "classification": "elmo.tasks.classification.task",
+    "coref": "elmo.tasks.coref.task",
     "snli": "elmo.tasks.snli.task",
     "squad": "elmo.tasks.squad.task",
-    "tagging": "elmo.tasks.tagging.task",
     "srl": "elmo.tasks.srl.task",
-    "coref": "elmo.tasks.coref.task",
+    "tagging": "elmo.tasks.tagging.task",
 }
 
 
