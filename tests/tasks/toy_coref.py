@@ -58,9 +58,8 @@ def toy_coref_recipe(folder: Path, **changes: object) -> TaskRecipe:
             "feature_dim": 3,
             "max_width": 4,
             "max_antecedents": 5,
-            "spans_per_token": 0.6,
         },
         "optimiser__learning_rate": 0.01,
-        "training__n_epochs": 25,
+        "training__n_epochs": 20,
     }
     return toy_recipe(folder, **(settings | changes))
