@@ -23,7 +23,7 @@ from curves import draw
 
 from elmo.pretrain.prepare import prepare
 from elmo.pretrain.recipe import read_recipe
-from elmo.pretrain.run import SUMMARY_FILE
+from elmo.pretrain.run_folder import SUMMARY_FILE
 from elmo.pretrain.sources import find_sources
 from elmo.text import read_lines
 

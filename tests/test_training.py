@@ -83,7 +83,7 @@ def test_the_rate_rises_then_follows_its_schedule(schedule, half, end):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"name": "sgd"}, "optimiser 'sgd' is unknown"),
+        ({"name": "lion"}, "optimiser 'lion' is unknown"),
         ({"schedule": "steps"}, "schedule 'steps' is unknown"),
         ({"warmup": 1.0}, "warmup is 1.0"),
         ({"decay": 0.0}, "decay is 0.0"),

@@ -153,6 +153,11 @@ def test_a_budget_of_minutes_ends_in_the_middle_of_an_epoch(tmp_path):
     assert results.fitted[1].n_steps == results.fitted[1].best_step == 1
 
 
+def test_the_end_is_measured_whatever_the_steps_between_measurements(tmp_path):
+    results = train_task(toy_recipe(tmp_path, training__every_steps=1000, training__n_epochs=2))
+    assert results.fitted[1].best_step == results.fitted[1].n_steps == 10
+
+
 def test_the_rate_is_halved_when_dev_gets_no_better(tmp_path):
     recipe = toy_recipe(
         tmp_path, training__n_epochs=6, training__halve_after=2, optimiser__learning_rate=1e-9

@@ -51,15 +51,16 @@ def toy_coref_recipe(folder: Path, **changes: object) -> TaskRecipe:
         "data__train": [str(train)],
         "data__dev": [str(dev)],
         "model": {
-            "hidden_dim": 10,
+            "hidden_dim": 24,
             "dropout": 0.0,
-            "score_dim": 16,
+            "score_dim": 32,
             "score_layers": 1,
             "feature_dim": 3,
             "max_width": 4,
-            "max_antecedents": 5,
+            "spans_per_token": 0.6,  # short documents that are little else than mentions
+            "max_antecedents": 20,
         },
-        "optimiser__learning_rate": 0.01,
-        "training__n_epochs": 20,
+        "optimiser__learning_rate": 0.004,
+        "training__n_epochs": 24,
     }
     return toy_recipe(folder, **(settings | changes))

@@ -150,8 +150,10 @@ class Fit:
                 n_examples += len(batch)
                 self.position += 1
                 ended = self.position == len(batches)
-                out_of_time = self.settings.minutes is not None and self._over()
-                due = out_of_time or (self.n_steps % every == 0 if every else ended)
+                last = self.n_steps >= (self.budget.n_tokens or math.inf)
+                if self.settings.minutes is not None:
+                    last = last or self._over()
+                due = last or (self.n_steps % every == 0 if every else ended)
                 if due or time.monotonic() - last > 1:
                     speed = n_examples / max(time.monotonic() - last, 1e-9)
                     self._tell(log if due else None, float(np.mean(losses)), speed)

@@ -52,6 +52,7 @@ def model_of(documents, config=CONFIG):
 def test_twenty_documents_are_learned_by_heart(run):
     _, results = run
     assert results.dev[1]["conll_f1"] >= 99
+    assert results.dev[1]["mentions_f1"] >= 99
 
 
 def test_a_loaded_model_answers_as_when_it_was_saved(run):

@@ -79,7 +79,7 @@ class TaggingBatch:
 
 
 class Tagger(TaskModel):
-    """The tagger of Peters et al. (2018), A.3, for any tags.
+    """The tagger of Peters et al. (2018), supplement on named entities, for any tags.
 
     Args:
         config: Sizes.
