@@ -2,7 +2,7 @@
 
 The score of a sequence of tags is the sum of what each tag gets at its token (`emissions`), of
 what each pair of neighbours gets, and of what the first and the last tag get for being that.
-Peters et al. (2018), A.3; Lample et al. (2016), section 2.1.
+Peters et al. (2018), A.7; Lample et al. (2016), section 2.1.
 
 Axes: batch, tokens, tags. Sentences are padded at their ends.
 """

@@ -89,7 +89,7 @@ class Esim(TaskModel):
         labels: All of them, by number.
 
     Source:
-        Chen et al. (2017), sections 3.1 to 3.3; Peters et al. (2018), A.2, for dropout and where
+        Chen et al. (2017), sections 3.1 to 3.3; Peters et al. (2018), A.3, for dropout and where
         ELMo enters.
     """
 

@@ -94,7 +94,7 @@ class Reader(TaskModel):
         inputs: What is known of each token.
 
     Source:
-        Peters et al. (2018), A.2; `docqa/elmo/ablate_elmo_model.py` in `allenai/document-qa`.
+        Peters et al. (2018), A.4; `docqa/elmo/ablate_elmo_model.py` in `allenai/document-qa`.
     """
 
     def __init__(self, config: SquadConfig, inputs: TokenInput) -> None:

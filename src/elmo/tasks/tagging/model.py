@@ -79,7 +79,7 @@ class TaggingBatch:
 
 
 class Tagger(TaskModel):
-    """The tagger of Peters et al. (2018), supplement on named entities, for any tags.
+    """The tagger of Peters et al. (2018), A.7, for any tags.
 
     Args:
         config: Sizes.
