@@ -71,7 +71,7 @@ class Bcn(TextClassifier):
 
     Source:
         McCann et al. (2017), section 5, with the same text on both sides; Peters et al. (2018),
-        A.6, for the head of ReLU layers.
+        A.8, for the head of ReLU layers.
     """
 
     def __init__(
