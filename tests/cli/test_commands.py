@@ -163,7 +163,7 @@ def start(*arguments):
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "Ctrl-C"])
 def test_what_an_interrupted_run_wrote_is_gone_on_with(folder, how):
-    lines = [f"w{i} and w{i % 7} again " * 5 for i in range(40_000)]
+    lines = [f"w{i} and w{i % 7} again " * 5 for i in range(20_000)]
     (folder / "long.txt").write_text("".join(f"{line}\n" for line in lines))
     arguments = ["embed", "long.txt", "out.hdf5", "--model", "model", "--tokenized"]
     # In batches so small that it cannot end before it is stopped; they change no vector.
