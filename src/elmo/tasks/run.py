@@ -225,10 +225,11 @@ def _layer_sources(
     if recipe.encoder_mode == "on_the_fly":
         return [encoder.encode_layers for encoder in encoders]
     texts = task_named(recipe.task).texts
+    trains = (drawn(data.train, recipe, seed) for seed in recipe.seeds)
     sentences = list(
         dict.fromkeys(
             tuple(sentence)
-            for example in chain(data.train, data.dev, data.test)
+            for example in chain(*trains, data.dev, data.test)
             for sentence in texts(example)
         )
     )
