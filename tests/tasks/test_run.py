@@ -138,6 +138,21 @@ def test_another_recipe_does_not_go_on_with_a_run(tmp_path):
         train_task(other, resume=True)
 
 
+def test_speed_is_of_the_time_since_the_last_report(tmp_path, monkeypatch):
+    monkeypatch.setattr(fit, "TELL_SECONDS", 1e9)
+    told, now = [], iter(range(1, 1000))
+
+    class Clock:
+        @staticmethod
+        def monotonic():
+            return float(next(now))
+
+    monkeypatch.setattr(fit, "time", Clock)
+    train_task(toy_recipe(tmp_path, training__n_epochs=2), report=told.append)
+    # Twenty examples in five steps, each of which looks at the clock once.
+    assert [each.examples_per_second for each in told] == [20 / 5, 20 / 5]
+
+
 def test_dev_that_gets_no_better_ends_a_run(tmp_path):
     results = train_task(
         toy_recipe(

@@ -27,6 +27,8 @@ from elmo.training_state import STATE_FILE, TrainingState, read_state
 
 logger = logging.getLogger(__name__)
 
+TELL_SECONDS = 1.0
+"""Between two reports."""
 SAVE_SECONDS = 600.0
 """Between two saves of a long epoch."""
 
@@ -140,8 +142,9 @@ class Fit:
         )
 
     def _train(self, log: MetricLog | None) -> None:
-        every, last = self.settings.every_steps, time.monotonic()
-        saved, losses, n_examples = last, [], 0
+        every = self.settings.every_steps
+        told = saved = time.monotonic()
+        losses, n_examples = [], 0
         while not self._over() or not self.n_steps:  # a model there has to be
             batches = self._batches(self.epoch)
             while self.position < len(batches):
@@ -149,27 +152,33 @@ class Fit:
                 losses.append(self._step(batch))
                 n_examples += len(batch)
                 self.position += 1
-                ended = self.position == len(batches)
-                last = self.n_steps >= (self.budget.n_tokens or math.inf)
-                if self.settings.minutes is not None:
-                    last = last or self._over()
-                due = last or (self.n_steps % every == 0 if every else ended)
-                if due or time.monotonic() - last > 1:
-                    speed = n_examples / max(time.monotonic() - last, 1e-9)
-                    self._tell(log if due else None, float(np.mean(losses)), speed)
+                due = self._at_end() or (
+                    self.n_steps % every == 0 if every else self.position == len(batches)
+                )
+                now = time.monotonic()
+                if due or now - told > TELL_SECONDS:
+                    epochs = self.epoch + self.position / len(batches)
+                    speed = n_examples / max(now - told, 1e-9)
+                    self._tell(log if due else None, float(np.mean(losses)), speed, epochs)
                     losses, n_examples = [], 0
                 if due:
                     self._measure(log)
-                elif time.monotonic() - saved > SAVE_SECONDS:
+                elif now - saved > SAVE_SECONDS:
                     with self.budget.paused():
                         self._save()
-                if due or time.monotonic() - saved > SAVE_SECONDS:
+                if due or now - saved > SAVE_SECONDS:
                     saved = time.monotonic()
                 if not losses:
-                    last = time.monotonic()
+                    told = time.monotonic()
                 if due and self._over():
                     return
             self.epoch, self.position = self.epoch + 1, 0
+
+    def _at_end(self) -> bool:
+        """Whether the budget is used up: by steps, or by time, of which all processes are told."""
+        if self.n_steps >= (self.budget.n_tokens or math.inf):
+            return True
+        return self.settings.minutes is not None and self._over()
 
     def _over(self) -> bool:
         over = self.budget.progress(self.n_steps) >= 1 or self.patience.exhausted
@@ -208,7 +217,7 @@ class Fit:
             )
         return loss.item()
 
-    def _tell(self, log: MetricLog | None, loss: float, speed: float) -> None:
+    def _tell(self, log: MetricLog | None, loss: float, speed: float, epochs: float) -> None:
         share = self.budget.progress(self.n_steps)
         if log is not None:
             log.write(
@@ -217,7 +226,7 @@ class Fit:
                     "train/loss": loss,
                     "train/learning_rate": self.optimiser.rate(share),
                     "train/examples_per_second": speed,
-                    "train/epochs": self.epoch + self.position / len(self._batches(self.epoch)),
+                    "train/epochs": epochs,
                     "train/minutes": self.budget.seconds / 60,
                 },
             )
