@@ -17,7 +17,7 @@ from typing import Any
 from circumstances import circumstances, write_result
 
 from elmo.plots import save_curves, save_layer_weights, save_scores
-from elmo.tasks.comparison import measured, results_of
+from elmo.tasks.comparison import error_reduction, measured, results_of
 
 RECIPES = {
     "squad": "recipes/squad/squad",
@@ -135,16 +135,16 @@ def runs_of(task: str, arguments: argparse.Namespace) -> dict[str, dict[str, Any
 
 def told(experiment: str, task: str, runs: Mapping[str, Any]) -> dict[str, Any]:
     """A task's part of the results, printed too."""
-    rows = {}
+    rows, seeds = {}, scores_of(runs)
     first = measured(next(iter(runs.values())))["mean"]
     for name, results in runs.items():
         scores = measured(results)
         paper = PAPER.get(experiment, {}).get(task, {}).get(name)
-        fewer = 100 * (scores["mean"] - first) / (100 - first)
+        fewer = error_reduction(scores["mean"], first)
         rows[name] = {
             "mean": scores["mean"],
             "deviation": scores["deviation"],
-            "scores": [of[results["metric"]] for of in scores["seeds"].values()],
+            "scores": seeds[name],
             "error_reduction": fewer,
             "paper": paper,
             "seconds": [run["seconds"] for run in results["runs"].values()],

@@ -37,6 +37,14 @@ def check_positive(settings: Any, *names: str) -> None:
             raise ValueError(f"{name} is {value}, but must be positive and finite")
 
 
+def check_dropout(settings: Any, *names: str) -> None:
+    """Refuse settings that are no probabilities below 1; one that is None is not set."""
+    for name in names or ("dropout",):
+        value = getattr(settings, name)
+        if value is not None and not 0 <= value < 1:
+            raise ValueError(f"{name} is {value}, but it is a probability below 1")
+
+
 @dataclass(frozen=True)
 class CharCnnConfig:
     """The character CNN: embedding, convolutions, highway layers, projection.
@@ -158,8 +166,7 @@ class BiLMConfig:
     dropout: float = 0.1
 
     def __post_init__(self) -> None:
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is {self.dropout}, but it is a probability below 1")
+        check_dropout(self)
         if self.char_cnn.dim != self.lstm.dim:
             raise ValueError(
                 f"char_cnn.dim is {self.char_cnn.dim} but lstm.dim is {self.lstm.dim}: layers can "

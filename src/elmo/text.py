@@ -9,7 +9,7 @@ import gzip
 import io
 import lzma
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -295,15 +295,20 @@ class Vocabulary:
         """
         for i, word in enumerate(self.words):
             _check_word(word, i)
-        path = Path(path)
-        beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        try:
-            opened = COMPRESSED.get(path.suffix, open)
-            with opened(beside, "wt", encoding="utf-8", newline="\n") as file:
-                file.writelines(f"{word}\n" for word in self.words)
-            os.replace(beside, path)
-        finally:
-            beside.unlink(missing_ok=True)
+        write_lines(path, self.words)
+
+
+def write_lines(path: str | Path, lines: Iterable[str]) -> None:
+    """Write lines as UTF-8, compressed where the name says so; beside, and then renamed."""
+    path = Path(path)
+    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        opened = COMPRESSED.get(path.suffix, open)
+        with opened(beside, "wt", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def open_text(path: str | Path, errors: str = "strict") -> io.TextIOWrapper:

@@ -9,8 +9,8 @@ from elmo.tasks.conll_columns import (
     check_words,
     read_documents,
     read_sentences,
-    write_lines,
 )
+from elmo.text import write_lines
 
 
 def written(path, text):

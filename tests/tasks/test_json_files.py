@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from elmo.tasks.json_files import field, read_json, read_json_lines, write_lines
+from elmo.tasks.json_files import field, read_json, read_json_lines
+from elmo.text import write_lines
 
 
 def test_a_compressed_file_reads_as_a_plain_one(tmp_path):

@@ -4,7 +4,9 @@ import json
 import random
 from pathlib import Path
 
-from elmo.tasks.recipe import TaskRecipe, task_recipe
+from tests.tasks.small import changed_recipe
+
+from elmo.tasks.recipe import TaskRecipe
 
 WHO = ["the cat", "a tall man", "my old aunt", "nobody's dog"]
 DOES = ["sleeps", "is running", "sings", "eats soup"]
@@ -41,8 +43,6 @@ def pair_recipe(folder: Path, **changes: object) -> TaskRecipe:
     values: dict[str, object] = {
         "task": "snli",
         "output": str(folder / "runs"),
-        "encoder": "none",
-        "seeds": [1],
         "data": {
             "train": [str(write_pairs(folder / "train.jsonl"))],
             "dev": [str(write_pairs(folder / "dev.jsonl", n=9, seed=2))],
@@ -50,12 +50,5 @@ def pair_recipe(folder: Path, **changes: object) -> TaskRecipe:
         "input": {"word_dim": 16, "char_filters": 0, "dropout": 0.1, "min_count": 1},
         "model": {"hidden_dim": 12, "dropout": 0.1, "language": "whitespace"},
         "optimiser": {"name": "adam", "learning_rate": 0.01, "schedule": "constant", "warmup": 0.0},
-        "training": {"batch_size": 4, "n_epochs": 12, "patience": 0, "device": "cpu"},
     }
-    for key, value in changes.items():
-        *tables, name = key.split("__")
-        table = values
-        for part in tables:
-            table = table.setdefault(part, {})  # type: ignore[assignment]
-        table[name] = value
-    return task_recipe(values, "toy")
+    return changed_recipe(values, changes)

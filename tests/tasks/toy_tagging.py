@@ -3,7 +3,9 @@
 import random
 from pathlib import Path
 
-from elmo.tasks.recipe import TaskRecipe, task_recipe
+from tests.tasks.small import changed_recipe
+
+from elmo.tasks.recipe import TaskRecipe
 
 NAMES = {"PER": ["Ada", "Alan Turing", "Grace Hopper"], "LOC": ["Paris", "New York", "Oslo"]}
 FRAMES = ["{PER} lives in {LOC} .", "In {LOC} , {PER} met {PER} .", "Nobody saw it .", "{LOC} !"]
@@ -31,8 +33,6 @@ def toy_recipe(folder: Path, **changes: object) -> TaskRecipe:
     values: dict[str, object] = {
         "task": "tagging",
         "output": str(folder / "runs"),
-        "encoder": "none",
-        "seeds": [1],
         "data": {
             "train": [str(write_toy(folder / "train.txt"))],
             "dev": [str(write_toy(folder / "dev.txt", n=8, seed=2))],
@@ -40,12 +40,5 @@ def toy_recipe(folder: Path, **changes: object) -> TaskRecipe:
         "input": {"word_dim": 12, "char_filters": 8, "dropout": 0.1, "min_count": 1},
         "model": {"hidden_dim": 12, "n_layers": 1, "dropout": 0.1},
         "optimiser": {"name": "adam", "learning_rate": 0.02, "schedule": "constant", "warmup": 0.0},
-        "training": {"batch_size": 4, "n_epochs": 12, "patience": 0, "device": "cpu"},
     }
-    for key, value in changes.items():
-        *tables, name = key.split("__")
-        table = values
-        for part in tables:
-            table = table.setdefault(part, {})  # type: ignore[assignment]
-        table[name] = value
-    return task_recipe(values, "toy")
+    return changed_recipe(values, changes)

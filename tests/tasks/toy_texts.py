@@ -3,7 +3,9 @@
 import random
 from pathlib import Path
 
-from elmo.tasks.recipe import TaskRecipe, task_recipe
+from tests.tasks.small import changed_recipe
+
+from elmo.tasks.recipe import TaskRecipe
 
 THINGS = {"food": ["soup", "bread", "warm meal"], "film": ["plot", "actor", "last scene"]}
 JUDGED = {"good": ["lovely", "fine", "not bad"], "bad": ["dull", "poor", "not good"]}
@@ -28,8 +30,6 @@ def text_recipe(folder: Path, task: str = "classification", **changes: object) -
     values: dict[str, object] = {
         "task": task,
         "output": str(folder / "runs"),
-        "encoder": "none",
-        "seeds": [1],
         "data": {
             "train": [str(write_texts(folder / "train.tsv", several=several))],
             "dev": [str(write_texts(folder / "dev.tsv", n=8, seed=2, several=several))],
@@ -37,14 +37,7 @@ def text_recipe(folder: Path, task: str = "classification", **changes: object) -
         "input": {"word_dim": 32, "char_filters": 0, "dropout": 0.1, "min_count": 1},
         "model": {"hidden_dim": 12, "dropout": 0.1},
         "optimiser": {"name": "adam", "learning_rate": 0.01, "schedule": "constant", "warmup": 0.0},
-        "training": {"batch_size": 4, "n_epochs": 12, "patience": 0, "device": "cpu"},
     }
     if task == "bcn":
         values["model"] = {"hidden_dim": 32, "head_dim": 32, "dropout": 0.1}
-    for key, value in changes.items():
-        *tables, name = key.split("__")
-        table = values
-        for part in tables:
-            table = table.setdefault(part, {})  # type: ignore[assignment]
-        table[name] = value
-    return task_recipe(values, "toy")
+    return changed_recipe(values, changes)

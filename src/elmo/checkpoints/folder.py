@@ -144,7 +144,7 @@ def _load_folder(folder: Path, *, softmax: bool) -> Checkpoint:
             f"{FORMAT_VERSION}: install a newer elmo-torch"
         )
     bilm = BiLM(config_from_dict(BiLMConfig, values["model"], str(where)))
-    _load_tensors(bilm, folder / MODEL_FILE)
+    load_tensors(bilm, folder / MODEL_FILE)
     vocabulary, of_words = None, None
     if (folder / VOCABULARY_FILE).exists():
         vocabulary = Vocabulary.read(folder / VOCABULARY_FILE)
@@ -154,7 +154,7 @@ def _load_folder(folder: Path, *, softmax: bool) -> Checkpoint:
                 f"{folder} has {SOFTMAX_FILE} but no {VOCABULARY_FILE} to say which words it knows"
             )
         of_words = _new_softmax(values, len(vocabulary), bilm.config.lstm.dim, where)
-        _load_tensors(of_words, folder / SOFTMAX_FILE)
+        load_tensors(of_words, folder / SOFTMAX_FILE)
     mixes = _load_mixes(folder / MIXES_FILE, bilm.config.n_layers)
     return Checkpoint(bilm.eval(), vocabulary, of_words, mixes)
 
@@ -243,7 +243,13 @@ def _save_tensors(tensors: Mapping[str, Tensor], path: Path, dtype: torch.dtype)
         raise OSError(f"{path.name} could not be written: {error}") from None
 
 
-def _load_tensors(module: nn.Module, path: Path) -> None:
+def load_tensors(module: nn.Module, path: Path) -> None:
+    """Give a module the weights of a file, as float32.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is damaged, of another architecture, or holds a NaN.
+    """
     tensors = _read_tensors(path)
     for name in [name for name, value in tensors.items() if value.dtype == torch.int8]:
         scale = _scale_of(name)

@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from elmo.config import AdaptiveSoftmaxConfig, BiLMConfig, check_positive, config_from_dict
+from elmo.config import (
+    AdaptiveSoftmaxConfig,
+    BiLMConfig,
+    check_dropout,
+    check_positive,
+    config_from_dict,
+)
 from elmo.pretrain.adaptation import SOFTMAX_SHARE, VOCABULARIES
 from elmo.pretrain.corpus_config import CorpusConfig
 from elmo.recipe_file import overridden, read_values
@@ -41,8 +47,7 @@ class StartConfig:
             raise ValueError(
                 f"vocabulary is {self.vocabulary!r}, but expected one of {VOCABULARIES}"
             )
-        if self.dropout is not None and not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is {self.dropout}, but it is a probability below 1")
+        check_dropout(self)
         if not 0 < self.softmax_share < 1:
             raise ValueError(f"softmax_share is {self.softmax_share}, but must be in (0, 1)")
 

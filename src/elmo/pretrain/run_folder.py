@@ -1,7 +1,6 @@
 """The output folder of a run: whose it is, and what the run leaves in it beside its state."""
 
 import json
-import os
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +11,7 @@ from elmo.pretrain.corpus import Corpus
 from elmo.pretrain.identity import circumstances
 from elmo.pretrain.recipe import PretrainRecipe
 from elmo.pretrain.report import Pretrained
+from elmo.text import write_lines
 from elmo.training import METRICS_FILE
 from elmo.training_state import STATE_FILE
 
@@ -59,7 +59,4 @@ def write_summary(
         **circumstances(),
         "elmo": version("elmo-torch"),
     }
-    path = Path(recipe.output) / SUMMARY_FILE
-    beside = path.with_name(f"{path.name}.tmp")
-    beside.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-    os.replace(beside, path)
+    write_lines(Path(recipe.output) / SUMMARY_FILE, [json.dumps(values, indent=2)])

@@ -50,14 +50,8 @@ class BiLstm(nn.Module):
             vectors: Inputs.
             mask: True where a token is; every sentence has one, and they come first.
         """
-        n_tokens, lengths = mask.shape[1], mask.sum(dim=1).cpu()
         for k, layer in enumerate(self.layers):
-            if k:
-                vectors = self.dropout(vectors)
-            packed = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
-            vectors, _ = pad_packed_sequence(
-                layer(packed)[0], batch_first=True, total_length=n_tokens
-            )
+            vectors = read_packed(layer, self.dropout(vectors) if k else vectors, mask)
         return vectors
 
 
@@ -78,15 +72,40 @@ class SentenceDropout(nn.Module):
         return vectors * kept / (1 - self.p)
 
 
-def _initialise(layer: nn.Module) -> None:
+def read_packed(
+    layer: nn.Module,
+    vectors: Float[Tensor, "batch tokens dim"],
+    mask: Bool[Tensor, "batch tokens"],
+) -> Float[Tensor, "batch tokens states_dim"]:
+    """What a recurrent layer of PyTorch's gives for each token, and zeros for padding.
+
+    Args:
+        layer: An `nn.LSTM` or `nn.GRU`, batches first.
+        vectors: Inputs.
+        mask: True where a token is; every sentence has one, and they come first.
+    """
+    packed = pack_padded_sequence(
+        vectors, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False
+    )
+    states, _ = pad_packed_sequence(layer(packed)[0], batch_first=True, total_length=mask.shape[1])
+    return states
+
+
+def initialise_recurrent(layer: nn.Module, n_gates: int) -> None:
+    """Draw input weights by Xavier's rule and recurrent ones orthogonal by gate; biases are 0."""
     for name, parameter in layer.named_parameters():
         if "weight_ih" in name:
             nn.init.xavier_uniform_(parameter)
         elif "weight_hh" in name:
-            for gate in parameter.data.chunk(4):
+            for gate in parameter.data.chunk(n_gates):
                 nn.init.orthogonal_(gate)
         else:
             nn.init.zeros_(parameter)
-            if "bias_ih" in name:
-                n = len(parameter) // 4
-                parameter.data[n : 2 * n] = 1.0
+
+
+def _initialise(layer: nn.Module) -> None:
+    initialise_recurrent(layer, n_gates=4)
+    for name, parameter in layer.named_parameters():
+        if "bias_ih" in name:
+            n = len(parameter) // 4
+            parameter.data[n : 2 * n] = 1.0

@@ -3,13 +3,12 @@
 Columns are parted by tabs, so that a word may hold a space; or, in a line without one, by spaces.
 """
 
-import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo.text import COMPRESSED, read_lines
+from elmo.text import read_lines
 
 SPACES = re.compile(r"[ \t]+")
 BEGIN = re.compile(r"#\s*begin document (.*)")
@@ -53,19 +52,6 @@ def read_sentences(path: str | Path) -> Iterator[list[Row]]:
 def read_documents(path: str | Path) -> Iterator[Begin | End | list[Row]]:
     """As `read_sentences`, with the lines that begin and end documents in CoNLL-2012's format."""
     return _parts(path, documents=True)
-
-
-def write_lines(path: str | Path, lines: Iterable[str]) -> None:
-    """Write lines as UTF-8, compressed where the name says so; beside, and then renamed."""
-    path = Path(path)
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        opened = COMPRESSED.get(path.suffix, open)
-        with opened(beside, "wt", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in lines)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def check_words(words: Sequence[str], where: str) -> None:

@@ -21,6 +21,7 @@ from torch import Tensor
 from elmo.config import config_to_dict
 from elmo.model.device import named_device
 from elmo.tasks.batches import share_of, shuffled_batches
+from elmo.tasks.task import n_tokens
 from elmo.tasks.trained import Trained
 from elmo.training import Budget, MetricLog, Optimiser, Patience
 from elmo.training_state import STATE_FILE, TrainingState, read_state
@@ -110,7 +111,7 @@ class Fit:
         self.optimiser = Optimiser(self.recipe.optimiser, self.parameters, ())
         # Not all of a model need be used by every batch.
         self.model = accelerator.prepare_model(trained.model)
-        self.lengths = [sum(map(len, self.task.texts(example))) for example in train]
+        self.lengths = [n_tokens(self.task, example) for example in train]
         self.n_steps = self.best_step = 0
         self.epoch, self.position = 0, 0
         self.patience = Patience(self.settings.patience)

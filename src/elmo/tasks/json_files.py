@@ -5,8 +5,7 @@ line 12`.
 """
 
 import json
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -82,15 +81,3 @@ def checked(value: Any, kind: type[Kind], where: str) -> Kind:
     if isinstance(value, str):
         check_text(value, where)
     return value
-
-
-def write_lines(path: str | Path, lines: Iterable[str]) -> None:
-    """Write lines of text beside the target, then rename: nobody sees half a file."""
-    path = Path(path)
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(beside, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in lines)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)

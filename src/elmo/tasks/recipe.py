@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from elmo.config import check_positive, config_from_dict
+from elmo.config import check_dropout, check_positive, config_from_dict
 from elmo.recipe_file import read_values
 from elmo.tasks.registry import task_named
 from elmo.training import OptimiserConfig
@@ -70,7 +70,7 @@ class MixConfig:
             raise ValueError(
                 f'layers is "{self.layers}", but expected "all", "last" or the number of a layer'
             )
-        _check_dropout(self)
+        check_dropout(self)
         if self.l2 < 0:
             raise ValueError(f"l2 is {self.l2}, but must be 0 or more")
 
@@ -106,7 +106,7 @@ class InputConfig:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, but must be 0 or more")
         check_positive(self, "min_count", "char_width", "char_dim")
-        _check_dropout(self)
+        check_dropout(self)
 
 
 @dataclass(frozen=True)
@@ -222,8 +222,3 @@ def task_recipe(values: dict[str, Any], where: str) -> TaskRecipe:
     settings = task_named(recipe.task).settings
     model: Any = config_from_dict(settings, recipe.model or {}, f"{where}: [model]")
     return dataclasses.replace(recipe, model=model)
-
-
-def _check_dropout(config: Any) -> None:
-    if not 0 <= config.dropout < 1:
-        raise ValueError(f"dropout is {config.dropout}, but it is a probability below 1")

@@ -3,7 +3,6 @@
 import json
 import logging
 import math
-import os
 import resource
 import statistics
 import time
@@ -19,6 +18,7 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 
+from elmo.checkpoints.download import cache_folder
 from elmo.config import config_to_dict
 from elmo.encoders.encoder import Encoder
 from elmo.encoders.layer_cache import cached_layers
@@ -31,12 +31,12 @@ from elmo.tasks.recipe import TaskRecipe
 from elmo.tasks.registry import task_named
 from elmo.tasks.task import ReadsTraining
 from elmo.tasks.trained import TASK_FILE, Trained, new_model, with_seed
+from elmo.text import write_lines
 from elmo.training_state import STATE_FILE
 
 logger = logging.getLogger(__name__)
 
 RESULTS_FILE = "results.json"
-DEFAULT_CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "elmo-torch" / "layers"
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ def _layer_sources(
             for sentence in texts(example)
         )
     )
-    folder = Path(recipe.cache) if recipe.cache else DEFAULT_CACHE.expanduser()
+    folder = Path(recipe.cache) if recipe.cache else cache_folder() / "layers"
 
     def source(encoder: Encoder) -> LayersOf:
         def shown(done: int, total: int) -> None:
@@ -311,7 +311,4 @@ def _write_results(recipe: TaskRecipe, results: TaskResults) -> None:
         "torch": torch.__version__,
         "elmo": version("elmo-torch"),
     }
-    path = Path(recipe.output) / RESULTS_FILE
-    beside = path.with_name(f"{path.name}.tmp")
-    beside.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-    os.replace(beside, path)
+    write_lines(Path(recipe.output) / RESULTS_FILE, [json.dumps(values, indent=2)])

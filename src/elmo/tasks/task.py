@@ -3,7 +3,9 @@
 Axes: batch, tokens, dim.
 """
 
+import logging
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -15,11 +17,30 @@ from elmo.tasks.features import Features
 from elmo.tasks.token_input import TokenInput
 from elmo.text import Tokenizer
 
+logger = logging.getLogger(__name__)
+
 Example = Any
 Prediction = Any
 """Each task has its own."""
 Labels = Mapping[str, Any]
 """What the training data says of the answers, as JSON can hold it: stored with the model."""
+
+
+def n_tokens(task: "Task", example: Example) -> int:
+    """Tokens of an example, by which those of a batch are chosen."""
+    return sum(map(len, task.texts(example)))
+
+
+def warn_of_unknown(counts: Counter[str], message: str) -> None:
+    """Warn of answers that the training data has not, if there are some.
+
+    Args:
+        counts: How often each occurs.
+        message: With a place for how many there are, and one for the most frequent of them.
+    """
+    if counts:
+        told = ", ".join(f"{answer} ({n:,})" for answer, n in counts.most_common(5))
+        logger.warning(message, f"{counts.total():,}", told)
 
 
 class TaskModel(nn.Module):

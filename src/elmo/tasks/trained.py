@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
+from elmo.checkpoints.folder import load_tensors
 from elmo.checkpoints.together import replaced_together
 from elmo.config import config_to_dict, read_json
 from elmo.encoders.encoder import Encoder, EncoderRecord, check_same, record
@@ -23,7 +24,7 @@ from elmo.tasks.documents import open_token_encoders
 from elmo.tasks.features import Features
 from elmo.tasks.recipe import TaskRecipe, task_recipe
 from elmo.tasks.registry import task_named
-from elmo.tasks.task import Labels, TaskModel
+from elmo.tasks.task import Labels, TaskModel, n_tokens
 from elmo.tasks.token_input import TokenInput
 from elmo.text import Vocabulary
 
@@ -105,7 +106,7 @@ class Trained:
         check_encoders(encoders, [EncoderRecord(**each) for each in values["encoders"]], where)
         vocabulary = Vocabulary.read(folder / WORDS_FILE)
         model = new_model(recipe, vocabulary, values["labels"], encoders)
-        _load_weights(model, folder / WEIGHTS_FILE)
+        load_tensors(model, folder / WEIGHTS_FILE)
         model.to(target).eval()
         return cls(recipe, model, vocabulary, values["labels"], encoders, values["scores"])
 
@@ -141,7 +142,7 @@ class Trained:
             examples: As the task's readers give them.
             progress: Called with the number of examples done since the last call.
         """
-        lengths = [sum(map(len, self.task.texts(example))) for example in examples]
+        lengths = [n_tokens(self.task, example) for example in examples]
         settings = self.recipe.training
         batches = sorted_batches(
             lengths, batch_size=settings.batch_size, batch_tokens=settings.batch_tokens
@@ -230,21 +231,3 @@ def best_run(folder: Path) -> Path:
 def with_seed(recipe: TaskRecipe, seed: int) -> TaskRecipe:
     """The same recipe for one seed alone."""
     return dataclasses.replace(recipe, seeds=(seed,))
-
-
-def _load_weights(model: TaskModel, path: Path) -> None:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing: the folder is not a whole model")
-    try:
-        tensors = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path} is not a whole safetensors file ({error})") from None
-    wanted = model.state_dict()
-    for name, value in wanted.items():
-        if name not in tensors or tensors[name].shape != value.shape:
-            found = tuple(tensors[name].shape) if name in tensors else "nothing"
-            raise ValueError(
-                f"{path}: the recipe asks for {name} of shape {tuple(value.shape)}, but the file "
-                f"has {found}"
-            )
-    model.load_state_dict({name: tensors[name] for name in wanted})

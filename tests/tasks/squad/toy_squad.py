@@ -4,7 +4,9 @@ import json
 import random
 from pathlib import Path
 
-from elmo.tasks.recipe import TaskRecipe, task_recipe
+from tests.tasks.small import changed_recipe
+
+from elmo.tasks.recipe import TaskRecipe
 
 PEOPLE, PLACES = ("Ada", "Alan Turing", "Grace Hopper"), ("Paris", "New York", "the north of Oslo")
 YEARS = ("1815", "1912", "1906")
@@ -42,8 +44,6 @@ def toy_recipe(folder: Path, **changes: object) -> TaskRecipe:
     values: dict[str, object] = {
         "task": "squad",
         "output": str(folder / "runs"),
-        "encoder": "none",
-        "seeds": [1],
         "data": {
             "train": [str(write_toy(folder / "train.json"))],
             "dev": [str(write_toy(folder / "dev.json", n=8, seed=2))],
@@ -51,12 +51,5 @@ def toy_recipe(folder: Path, **changes: object) -> TaskRecipe:
         "input": {"word_dim": 12, "char_filters": 8, "dropout": 0.0, "min_count": 1},
         "model": {"hidden_dim": 8, "dropout": 0.1},
         "optimiser": {"name": "adam", "learning_rate": 0.02, "schedule": "constant", "warmup": 0.0},
-        "training": {"batch_size": 4, "n_epochs": 12, "patience": 0, "device": "cpu"},
     }
-    for key, value in changes.items():
-        *tables, name = key.split("__")
-        table = values
-        for part in tables:
-            table = table.setdefault(part, {})  # type: ignore[assignment]
-        table[name] = value
-    return task_recipe(values, "toy")
+    return changed_recipe(values, changes)

@@ -12,12 +12,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo.config import check_positive
+from elmo.config import check_dropout, check_positive
 from elmo.tasks.bilstm import BiLstm
 from elmo.tasks.classification.model import (
     LabelsConfig,
     TextClassifier,
-    check_dropout,
     perceptron,
     token_mean,
 )
@@ -52,7 +51,7 @@ class BcnConfig(LabelsConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(self, "hidden_dim", "head_dim", "n_head", "n_pieces")
-        check_dropout(self.dropout)
+        check_dropout(self)
         if self.head not in HEADS:
             raise ValueError(f"head is {self.head!r}, but expected one of {HEADS}")
 

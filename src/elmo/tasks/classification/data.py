@@ -4,7 +4,6 @@
 """
 
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo.text import COMPRESSED, Tokenizer, read_lines
+from elmo.text import COMPRESSED, Tokenizer, read_lines, write_lines
 
 HEADERS = {("text", "label"), ("text", "labels"), ("sentence", "label"), ("sentence", "labels")}
 BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
@@ -134,15 +133,9 @@ def write_texts(
     path = Path(path)
     kept = path.with_suffix("") if path.suffix in COMPRESSED else path
     line_of = _json_line if kept.suffix == ".jsonl" else _tsv_line
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        opened = COMPRESSED.get(path.suffix, open)
-        with opened(beside, "wt", encoding="utf-8", newline="\n") as file:
-            for text, labels in zip(texts, predicted, strict=True):
-                file.write(line_of(text, labels) + "\n")
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_lines(
+        path, (line_of(text, labels) for text, labels in zip(texts, predicted, strict=True))
+    )
 
 
 def _json_line(text: LabelledText, predicted: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo.config import check_positive
+from elmo.config import check_dropout, check_positive
 from elmo.encoders.tfidf import Tfidf, TfidfConfig
 from elmo.tasks.features import SentenceBatch
 from elmo.tasks.task import TaskModel
@@ -64,7 +64,7 @@ class PooledConfig(LabelsConfig):
         check_positive(self, "hidden_dim")
         if self.n_layers < 0:
             raise ValueError(f"n_layers is {self.n_layers}, but must be 0 or more")
-        check_dropout(self.dropout)
+        check_dropout(self)
 
 
 @dataclass(frozen=True)
@@ -186,9 +186,3 @@ def perceptron(
         layers += [nn.Linear(dim, hidden_dim), nn.ReLU(), nn.Dropout(dropout)]
         dim = hidden_dim
     return nn.Sequential(*layers), dim
-
-
-def check_dropout(dropout: float) -> None:
-    """Refuse what is no probability below 1."""
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout is {dropout}, but it is a probability below 1")

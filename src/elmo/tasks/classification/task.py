@@ -27,6 +27,7 @@ from elmo.tasks.classification.model import (
 from elmo.tasks.classification.score import score_labels
 from elmo.tasks.documents import documents_of
 from elmo.tasks.features import Features
+from elmo.tasks.task import warn_of_unknown
 from elmo.tasks.token_input import TokenInput
 from elmo.text import Tokenizer, read_lines
 
@@ -95,13 +96,10 @@ class Classification(ABC):
     def check(self, examples: Sequence[LabelledText], labels: Mapping[str, Any]) -> None:
         """Warn of labels that the training data has not, and of several where one is given."""
         unknown = unknown_labels(examples, labels["labels"])
-        if unknown:
-            told = ", ".join(f"{label} ({n:,})" for label, n in unknown.most_common(5))
-            logger.warning(
-                "%s labels of texts are not in the training data: %s; they count as wrong",
-                f"{sum(unknown.values()):,}",
-                told,
-            )
+        warn_of_unknown(
+            unknown,
+            "%s labels of texts are not in the training data: %s; they count as wrong",
+        )
         n_several = sum(len(text.labels or ()) > 1 for text in examples)
         if n_several and not labels["several"]:
             logger.warning(

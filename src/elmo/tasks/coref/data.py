@@ -20,8 +20,8 @@ from elmo.tasks.conll_columns import (
     Row,
     check_words,
     read_documents,
-    write_lines,
 )
+from elmo.text import write_lines
 
 logger = logging.getLogger(__name__)
 

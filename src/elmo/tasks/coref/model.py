@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo.config import check_positive
+from elmo.config import check_dropout, check_positive
 from elmo.tasks.bilstm import BiLstm
 from elmo.tasks.coref.batch import CorefBatch, ReadDocument
 from elmo.tasks.coref.clusters import NO_ANTECEDENT, cluster_numbers, clusters_of_antecedents
@@ -72,8 +72,7 @@ class CorefConfig:
             *("spans_per_token", "max_antecedents"),
             *("window_sentences", "window_tokens", "max_tokens"),
         )
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is {self.dropout}, but it is a probability below 1")
+        check_dropout(self)
 
 
 class Ranked(NamedTuple):

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo.tasks.json_files import field, read_json_lines, write_lines
-from elmo.text import Tokenizer, read_lines
+from elmo.tasks.json_files import field, read_json_lines
+from elmo.text import Tokenizer, read_lines, write_lines
 
 NO_CONSENSUS = "-"
 """In place of a gold label where the annotators did not agree; such pairs are not scored."""

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo.config import check_positive
+from elmo.config import check_dropout, check_positive
 from elmo.tasks.attention import comparison, soft_alignment
 from elmo.tasks.bilstm import BiLstm, SentenceDropout
 from elmo.tasks.features import SentenceBatch
@@ -52,11 +52,7 @@ class EsimConfig:
             raise ValueError(
                 f"activation is {self.activation!r}, but expected one of {tuple(ACTIVATIONS)}"
             )
-        for name in ("input_dropout", "alignment_dropout", "dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(
-                    f"{name} is {getattr(self, name)}, but it is a probability below 1"
-                )
+        check_dropout(self, "input_dropout", "alignment_dropout", "dropout")
 
 
 @dataclass(frozen=True)

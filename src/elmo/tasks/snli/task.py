@@ -19,6 +19,7 @@ from elmo.tasks.snli.data import (
 )
 from elmo.tasks.snli.model import NO_LABEL, Esim, EsimConfig, PairBatch
 from elmo.tasks.snli.score import score
+from elmo.tasks.task import warn_of_unknown
 from elmo.tasks.token_input import TokenInput
 from elmo.text import Tokenizer
 
@@ -71,13 +72,10 @@ class Snli:
         """Warn of labels that the training data has not."""
         counts = Counter(_label(example) for example in examples)
         unknown = Counter({k: n for k, n in counts.items() if k not in labels["labels"]})
-        if unknown:
-            told = ", ".join(f"{label} ({n:,})" for label, n in unknown.most_common(5))
-            logger.warning(
-                "%s pairs have labels that the training data has not: %s; they count as wrong",
-                f"{unknown.total():,}",
-                told,
-            )
+        warn_of_unknown(
+            unknown,
+            "%s pairs have labels that the training data has not: %s; they count as wrong",
+        )
 
     def model(self, settings: EsimConfig, inputs: TokenInput, labels: Mapping[str, Any]) -> Esim:
         """An ESIM."""

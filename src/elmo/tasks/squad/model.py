@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from elmo.config import check_positive
+from elmo.config import check_dropout, check_positive
 from elmo.tasks.attention import BiAttention, SelfAttention
-from elmo.tasks.bilstm import SentenceDropout
+from elmo.tasks.bilstm import SentenceDropout, initialise_recurrent, read_packed
 from elmo.tasks.features import SentenceBatch
 from elmo.tasks.squad.batch import NO_TOKEN, SquadBatch
 from elmo.tasks.squad.decode import best_spans
@@ -45,8 +44,7 @@ class SquadConfig:
 
     def __post_init__(self) -> None:
         check_positive(self, "hidden_dim", "max_answer", "max_context")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is {self.dropout}, but it is a probability below 1")
+        check_dropout(self)
         if self.max_answer > self.max_context // 2 + 1:
             raise ValueError(
                 f"max_answer is {self.max_answer}, but windows of max_context = {self.max_context} "
@@ -61,26 +59,13 @@ class BiGru(nn.Module):
     def __init__(self, dim: int, hidden_dim: int) -> None:
         super().__init__()
         self.gru = nn.GRU(dim, hidden_dim, bidirectional=True, batch_first=True)
-        for name, parameter in self.gru.named_parameters():
-            if "weight_ih" in name:
-                nn.init.xavier_uniform_(parameter)
-            elif "weight_hh" in name:
-                for gate in parameter.data.chunk(3):
-                    nn.init.orthogonal_(gate)
-            else:
-                nn.init.zeros_(parameter)
+        initialise_recurrent(self.gru, n_gates=3)
 
     def forward(
         self, vectors: Float[Tensor, "batch tokens dim"], mask: Bool[Tensor, "batch tokens"]
     ) -> Float[Tensor, "batch tokens states_dim"]:
         """The state after each token, left to right and right to left."""
-        packed = pack_padded_sequence(
-            vectors, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False
-        )
-        states, _ = pad_packed_sequence(
-            self.gru(packed)[0], batch_first=True, total_length=mask.shape[1]
-        )
-        return states
+        return read_packed(self.gru, vectors, mask)
 
 
 class Reader(TaskModel):

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from elmo.tasks.conll_columns import check_words, write_lines
+from elmo.tasks.conll_columns import check_words
 from elmo.tasks.srl.data import NONE, Argument, Frame, SrlSentence
+from elmo.text import write_lines
 
 CONLL_2012_SUFFIX = ".conll"
 

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo.config import check_positive
+from elmo.config import check_dropout, check_positive
 from elmo.tasks.features import SentenceBatch
 from elmo.tasks.highway_lstm import HighwayLstm
 from elmo.tasks.srl.data import Frame
@@ -40,10 +40,7 @@ class SrlConfig:
 
     def __post_init__(self) -> None:
         check_positive(self, "hidden_dim", "n_layers", "predicate_dim")
-        if not 0 <= self.recurrent_dropout < 1:
-            raise ValueError(
-                f"recurrent_dropout is {self.recurrent_dropout}, but it is a probability below 1"
-            )
+        check_dropout(self, "recurrent_dropout")
 
 
 @dataclass(frozen=True)

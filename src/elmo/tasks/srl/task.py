@@ -13,6 +13,7 @@ from elmo.tasks.srl.data import Frame, SrlSentence, read_srl
 from elmo.tasks.srl.decode import roles_of, tag_ids
 from elmo.tasks.srl.model import RoleLabeller, SrlBatch, SrlConfig
 from elmo.tasks.srl.score import score
+from elmo.tasks.task import warn_of_unknown
 from elmo.tasks.token_input import TokenInput
 from elmo.text import Tokenizer, read_lines
 
@@ -82,13 +83,10 @@ class SemanticRoles:
             for argument in frame.arguments or ()
             if argument.role not in labels["roles"]
         )
-        if unknown:
-            told = ", ".join(f"{role} ({n:,})" for role, n in unknown.most_common(5))
-            logger.warning(
-                "%s arguments have roles that the training data has not: %s; they count as missed",
-                f"{sum(unknown.values()):,}",
-                told,
-            )
+        warn_of_unknown(
+            unknown,
+            "%s arguments have roles that the training data has not: %s; they count as missed",
+        )
 
     def model(
         self, settings: SrlConfig, inputs: TokenInput, labels: Mapping[str, Any]

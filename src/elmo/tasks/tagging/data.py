@@ -5,7 +5,6 @@ tabs, the token first and the tag last; a blank line ends a sentence. CoNLL-U: t
 tabs. `.gz`, `.xz` and `.zst` are decompressed.
 """
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from elmo.config import suggest
 from elmo.tasks.tag_spans import are_span_tags, readable_by_conlleval, rewritten, tag_spans
-from elmo.text import COMPRESSED, read_lines
+from elmo.text import COMPRESSED, read_lines, write_lines
 
 DOCUMENT_START = "-DOCSTART-"
 LAST = -1
@@ -122,21 +121,17 @@ def write_tagged(
     """
     guessed = [replace(s, tags=tuple(tags)) for s, tags in zip(sentences, predicted, strict=True)]
     spans = are_span_tags({tag for s in (*sentences, *guessed) for tag in s.tags or ()})
-    path = Path(path)
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        opened = COMPRESSED.get(path.suffix, open)
-        with opened(beside, "wt", encoding="utf-8", newline="\n") as file:
-            for sentence, guess in zip(sentences, guessed, strict=True):
-                tags = [of.tags for of in (sentence, guess) if of.tags is not None]
-                if spans:
-                    tags = [tuple(readable_by_conlleval(of)) for of in tags]
-                tokens = [re.sub(r"\s", "_", token) for token in sentence.tokens]
-                file.writelines(" ".join(row) + "\n" for row in zip(tokens, *tags, strict=True))
-                file.write("\n")
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+
+    def lines() -> Iterator[str]:
+        for sentence, guess in zip(sentences, guessed, strict=True):
+            tags = [of.tags for of in (sentence, guess) if of.tags is not None]
+            if spans:
+                tags = [tuple(readable_by_conlleval(of)) for of in tags]
+            tokens = [re.sub(r"\s", "_", token) for token in sentence.tokens]
+            yield from (" ".join(row) for row in zip(tokens, *tags, strict=True))
+            yield ""
+
+    write_lines(path, lines())
 
 
 Row = tuple[str, str] | None

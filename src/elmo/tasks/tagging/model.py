@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo.config import check_positive
+from elmo.config import check_dropout, check_positive
 from elmo.tasks.bilstm import BiLstm
 from elmo.tasks.crf import Crf
 from elmo.tasks.features import SentenceBatch
@@ -46,8 +46,7 @@ class TaggingConfig:
     def __post_init__(self) -> None:
         check_positive(self, "hidden_dim", "n_layers")
         check_scheme(self.scheme)
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is {self.dropout}, but it is a probability below 1")
+        check_dropout(self)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from elmo.tasks.tagging.data import (
 )
 from elmo.tasks.tagging.model import Tagger, TaggingBatch, TaggingConfig
 from elmo.tasks.tagging.score import score_tags
+from elmo.tasks.task import warn_of_unknown
 from elmo.tasks.token_input import TokenInput
 from elmo.text import Tokenizer, read_lines
 
@@ -76,13 +77,10 @@ class Tagging:
                 split_tag(tag)
             known = [*known, *(tag for scheme in ("BIO", "BIOES") for tag in _in(scheme, known))]
         unknown = unknown_tags(examples, known)
-        if unknown:
-            told = ", ".join(f"{tag} ({n:,})" for tag, n in unknown.most_common(5))
-            logger.warning(
-                "%s tokens have tags that the training data has not: %s; they count as wrong",
-                f"{sum(unknown.values()):,}",
-                told,
-            )
+        warn_of_unknown(
+            unknown,
+            "%s tokens have tags that the training data has not: %s; they count as wrong",
+        )
 
     def model(
         self, settings: TaggingConfig, inputs: TokenInput, labels: Mapping[str, Any]
