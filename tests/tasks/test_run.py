@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from tests.tasks.toy_tagging import toy_recipe, write_toy
 
 from elmo.tasks import fit
-from elmo.tasks.run import RESULTS_FILE, drawn, train_task
+from elmo.tasks.run import RESULTS_FILE, drawn, spread, train_task
 from elmo.tasks.trained import TASK_FILE, WEIGHTS_FILE, Trained
 from elmo.training_state import STATE_FILE
 
@@ -85,7 +85,7 @@ def test_an_encoder_enters_in_each_mode(tmp_path, encoder_mode):
         "output": [3],
     }
     trained = Trained.load(recipe.output)
-    dev = trained.task.read(Path(recipe.data.dev[0]), recipe.model)[:2]
+    dev = spread(trained.task.read(Path(recipe.data.dev[0]), recipe.model), 2)
     assert trained.evaluate(dev) == results.dev[1]
     n_weights = sum(
         tensor.numel() for tensor in load_file(f"{recipe.output}/seed-1/{WEIGHTS_FILE}").values()
@@ -97,10 +97,12 @@ class Stop(Exception):
     """As if the machine had lost its power."""
 
 
-def test_a_run_that_was_broken_off_ends_as_one_that_was_not(tmp_path, monkeypatch):
-    whole = toy_recipe(tmp_path, output=str(tmp_path / "whole"), training__n_epochs=6)
+@pytest.mark.parametrize("average_decay", [0.0, 0.9])
+def test_a_run_that_was_broken_off_ends_as_one_that_was_not(tmp_path, monkeypatch, average_decay):
+    settings = {"training__n_epochs": 6, "training__average_decay": average_decay}
+    whole = toy_recipe(tmp_path, output=str(tmp_path / "whole"), **settings)
     train_task(whole)
-    broken = toy_recipe(tmp_path, output=str(tmp_path / "broken"), training__n_epochs=6)
+    broken = toy_recipe(tmp_path, output=str(tmp_path / "broken"), **settings)
     step, n_made = fit.Fit._step, []
 
     def failing(self, batch):
@@ -193,6 +195,27 @@ def test_a_share_of_the_data_is_drawn_by_the_seed(tmp_path):
         examples, toy_recipe(tmp_path, data__n_train=7, data__share=0.5), 1
     )
     assert drawn(examples, toy_recipe(tmp_path, data__share=1e-9), 1).__len__() == 1
+
+
+def test_few_examples_of_dev_are_of_all_its_parts():
+    assert spread(range(10), 5) == [0, 2, 4, 6, 8]
+    assert spread(range(7), 3) == [0, 2, 4]
+    assert spread(range(3), 9) == spread(range(3), None) == [0, 1, 2]
+    assert spread([], 4) == []
+
+
+def test_the_average_of_weights_is_measured_and_kept(tmp_path):
+    recipe = toy_recipe(tmp_path, training__n_epochs=3, training__average_decay=0.9)
+    results = train_task(recipe)
+    folder = tmp_path / "runs" / "seed-1"
+    kept, state = load_file(folder / WEIGHTS_FILE), load_file(folder / STATE_FILE)
+    assert results.fitted[1].best_step == results.fitted[1].n_steps
+    averages = [value for key, value in sorted(state.items()) if key.startswith("average.")]
+    assert len(averages) > 5
+    for average in averages:
+        assert any(torch.equal(average, tensor) for tensor in kept.values())
+    assert not all(torch.equal(kept[key], state[f"model.{key}"]) for key in kept)
+    assert Trained.load(recipe.output).scores == results.dev[1]
 
 
 def test_tags_of_dev_that_are_unknown_are_told(tmp_path, caplog):

@@ -54,7 +54,8 @@ def draw_curves(axes: Any, curves: Curves, *, xlabel: str, ylabel: str, log: boo
     axes.set_xlim(left=0)
     if log:
         axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter("{x:g}")
+        low, high = axes.get_ylim()
+        axes.yaxis.set_minor_formatter("{x:g}" if high < 10 * low else "")
         axes.tick_params(axis="y", which="minor", labelsize=7)
     axes.grid(axis="y", color="0.9")
     axes.spines[["top", "right"]].set_visible(False)

@@ -21,6 +21,7 @@ from torch import Tensor
 from elmo.config import config_to_dict
 from elmo.model.device import named_device
 from elmo.tasks.batches import share_of, shuffled_batches
+from elmo.tasks.moving_average import MovingAverage
 from elmo.tasks.task import n_tokens
 from elmo.tasks.trained import Trained
 from elmo.training import Budget, MetricLog, Optimiser, Patience
@@ -109,6 +110,7 @@ class Fit:
         trained.model.to(accelerator.device).train()
         self.parameters = [p for p in trained.model.parameters() if p.requires_grad]
         self.optimiser = Optimiser(self.recipe.optimiser, self.parameters, ())
+        self.average = MovingAverage(self.parameters, self.settings.average_decay)
         # Not all of a model need be used by every batch.
         self.model = accelerator.prepare_model(trained.model)
         self.lengths = [n_tokens(self.task, example) for example in train]
@@ -211,6 +213,7 @@ class Fit:
         self.accelerator.backward(loss)
         norm = self.optimiser.step(self.budget.progress(self.n_steps))
         self.n_steps += 1
+        self.average.update(self.n_steps)
         if not math.isfinite(norm):
             raise ValueError(
                 f"step {self.n_steps}: the gradient is not finite; begin again in another output "
@@ -239,19 +242,25 @@ class Fit:
     def _measure(self, log: MetricLog | None) -> None:
         """Measure on dev; keep the model if it is the best so far; save where the run stands."""
         with self.budget.paused():
-            scores = self._dev_scores()
-            value = scores[self.metric]
-            if log is not None:
-                log.write(self.n_steps, {f"dev/{name}": score for name, score in scores.items()})
-            logger.info("step %d: dev %s %.2f", self.n_steps, self.metric, value)
-            if self.patience.improved(-value):
-                self.scores, self.best_step, self.waited = scores, self.n_steps, 0
-                self.trained.scores = scores
-                if self.accelerator.is_main_process:
-                    self.trained.save(self.folder)
-            else:
-                self._wait()
+            with self.average.used():
+                scores = self._dev_scores()
+                value = scores[self.metric]
+                if log is not None:
+                    told = {f"dev/{name}": score for name, score in scores.items()}
+                    log.write(self.n_steps, told)
+                logger.info("step %d: dev %s %.2f", self.n_steps, self.metric, value)
+                if self.patience.improved(-value):
+                    self._keep(scores)
+                else:
+                    self._wait()
             self._save()
+
+    def _keep(self, scores: Mapping[str, float]) -> None:
+        """Write the model, which is the best so far."""
+        self.scores, self.best_step, self.waited = dict(scores), self.n_steps, 0
+        self.trained.scores = self.scores
+        if self.accelerator.is_main_process:
+            self.trained.save(self.folder)
 
     def _wait(self) -> None:
         """Lower the learning rate if there was no new best for long enough."""
@@ -278,6 +287,7 @@ class Fit:
         tensors: dict[str, Tensor] = {
             **{f"model.{k}": v for k, v in self.trained.model.state_dict().items()},
             **{f"optimiser.{k}": v for k, v in self.optimiser.state_dict().items()},
+            **{f"average.{k}": v for k, v in self.average.state_dict().items()},
         }
         about = {
             "step": self.n_steps,
@@ -303,6 +313,7 @@ class Fit:
         check_same(about["recipe"], self._identity(), self.folder / STATE_FILE)
         self.trained.model.load_state_dict(state.part("model"))
         self.optimiser.load_state_dict(state.part("optimiser"))
+        self.average.load_state_dict(state.part("average"))
         self.n_steps, self.best_step = about["step"], about["best_step"]
         self.epoch, self.position = about["epoch"], about["position"]
         self.patience.best, self.patience.n_since = about["best"], about["n_since"]

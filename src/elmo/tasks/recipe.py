@@ -27,7 +27,7 @@ class DataConfig:
         share: Of the training examples that are used, drawn by each run's seed, at least one: for
             curves of sample efficiency.
         n_train: Training examples at most, the first of those in drawn order; None for all.
-        n_dev: Likewise of dev.
+        n_dev: Examples of dev, at even distances through it; None takes all.
     """
 
     train: tuple[str, ...]
@@ -122,6 +122,8 @@ class FitConfig:
         halve_after: Measurements without a new best after which the learning rate is halved, and
             after as many more again; 0 never halves.
         every_steps: Steps between measurements on dev; None measures after every epoch.
+        average_decay: Of the moving average of weights that is measured and kept in place of the
+            last ones; 0 for no average.
         device: `auto` takes a GPU if there is one; `cpu` or `cuda`.
     """
 
@@ -132,6 +134,7 @@ class FitConfig:
     patience: int = 8
     halve_after: int = 0
     every_steps: int | None = None
+    average_decay: float = 0.0
     device: str = "auto"
 
     def __post_init__(self) -> None:
@@ -139,6 +142,10 @@ class FitConfig:
         for name in ("patience", "halve_after"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}: give 0 for never")
+        if not 0 <= self.average_decay < 1:
+            raise ValueError(
+                f"average_decay is {self.average_decay}, but expected 0 (no average) to below 1"
+            )
         if self.device not in DEVICES:
             raise ValueError(f"device is {self.device!r}, but expected one of {DEVICES}")
 

@@ -148,9 +148,14 @@ def read_data(recipe: TaskRecipe) -> TaskData:
         parts[name] = list(chain.from_iterable(read(path, recipe.model) for path in paths))
         if paths and not parts[name]:
             raise ValueError(f"{', '.join(map(str, paths))}: no example was found")
-    if recipe.data.n_dev is not None:
-        parts["dev"] = parts["dev"][: recipe.data.n_dev]
+    parts["dev"] = spread(parts["dev"], recipe.data.n_dev)
     return TaskData(**parts)
+
+
+def spread(examples: Sequence[Any], most: int | None) -> list[Any]:
+    """At most so many examples, at even distances: of all documents, not of the first alone."""
+    n = min(most or len(examples), len(examples))
+    return [examples[i * len(examples) // n] for i in range(n)]
 
 
 def drawn(examples: Sequence[Any], recipe: TaskRecipe, seed: int) -> Sequence[Any]:

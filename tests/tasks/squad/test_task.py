@@ -10,7 +10,7 @@ from tests.tasks.squad.toy_squad import toy_recipe, toy_squad, write_toy
 
 from elmo import Tokenizer
 from elmo.tasks.recipe import read_task_recipe
-from elmo.tasks.run import train_task
+from elmo.tasks.run import spread, train_task
 from elmo.tasks.squad.data import read_predictions
 from elmo.tasks.squad.model import SquadConfig
 from elmo.tasks.squad.task import TASK
@@ -114,7 +114,7 @@ def test_an_encoder_enters_at_each_place(tmp_path, where):
     places = ["input", "output"] if where == "both" else [where]
     assert [*results.layer_weights[1]] == places
     trained = Trained.load(recipe.output)
-    dev = TASK.read(Path(recipe.data.dev[0]), SETTINGS)[:2]
+    dev = spread(TASK.read(Path(recipe.data.dev[0]), SETTINGS), 2)
     assert trained.evaluate(dev) == results.dev[1]
 
 
