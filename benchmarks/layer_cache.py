@@ -1,10 +1,10 @@
 """What the cache of layers saves: seconds until a run can start, the first time and again.
 
-Each start is a fresh process, as a run is: the encoder is opened, and the cache asked for the layers
-of all sentences. A run that starts again then reads the layers of every sentence once, as an epoch
+Each start is a fresh process, as a run is: the encoder is opened, and the cache asked for the
+layers of all sentences. A run that starts again then reads the layers of every sentence once, as an epoch
 does; its memory tells whether the cache stays on disk.
 
-    python benchmarks/layer_cache.py TEXT.txt.xz [--encoder elmo] [--sentences 3000,12000] [--out FILE]
+    python benchmarks/layer_cache.py TEXT.txt.xz [--encoder elmo] [--sentences 3000,12000]
 
 TEXT has one sentence per line, tokens between white space.
 """
@@ -97,9 +97,7 @@ def start(text: Path, encoder_name: str, n: int, folder: str) -> dict[str, Any]:
 
 def own_memory() -> int:
     """Bytes that the process holds and that are not a file's, which the system may take back."""
-    fields = dict(
-        line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines()
-    )
+    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(fields["RssAnon"].split()[0]) * 1024
 
 
