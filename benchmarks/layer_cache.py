@@ -1,8 +1,8 @@
 """What the cache of layers saves: seconds until a run can start, the first time and again.
 
 Each start is a fresh process, as a run is: the encoder is opened, and the cache asked for the
-layers of all sentences. A run that starts again then reads the layers of every sentence once, as an epoch
-does; its memory tells whether the cache stays on disk.
+layers of all sentences. A run that starts again then reads the layers of every sentence once, as
+an epoch does; its memory tells whether the cache stays on disk.
 
     python benchmarks/layer_cache.py TEXT.txt.xz [--encoder elmo] [--sentences 3000,12000]
 
