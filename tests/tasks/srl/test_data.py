@@ -105,10 +105,11 @@ def test_what_is_written_for_the_scorer_is_lemmas_and_brackets(tmp_path):
 
 def test_a_predicate_is_marked_even_if_its_lemma_is_what_marks_none(tmp_path):
     path = tmp_path / "a"
-    sentence = SrlSentence(("Go", "-", "on"))
-    frames = [Frame(0, "-", ()), Frame(1, "-", ()), Frame(2, "go on", ())]
+    sentence = SrlSentence(("Go", "-", "on", "X ray", "\xa0"))
+    frames = [Frame(i, lemma, ()) for i, lemma in enumerate(["-", "-", "go on", "-", ""])]
     write_srl(path, [sentence], [frames])
-    assert [frame.lemma for frame in read_props(path)[0]] == ["go", "_", "go_on"]
+    lemmas = ["go", "_", "go_on", "x_ray", "_"]
+    assert [frame.lemma for frame in read_props(path)[0]] == lemmas
 
 
 def test_frames_may_be_given_in_any_order(tmp_path):

@@ -115,7 +115,8 @@ def _role_rows(
 
 def _lemma(sentence: SrlSentence, frame: Frame) -> str:
     """What marks a predicate in a column where `-` marks all else."""
-    lemma = "_".join(frame.lemma.split())
-    if lemma in ("", NONE):
-        lemma = sentence.tokens[frame.predicate].lower()
-    return "_" if lemma == NONE or not lemma.strip() else lemma
+    for name in frame.lemma, sentence.tokens[frame.predicate].lower():
+        lemma = "_".join(name.split())
+        if lemma not in ("", NONE):
+            return lemma
+    return "_"
