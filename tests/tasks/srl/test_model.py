@@ -137,7 +137,7 @@ def test_predicates_without_roles_are_refused_where_roles_are_wanted(tmp_path):
         "#begin document (a); part 000\na 0 0 Go VB * go go.01 - - * -\n\n#end document\n"
     )
     assert TASK.read(path, CONFIG, labelled=False)[0].frames[0].arguments is None
-    with pytest.raises(ValueError, match=r"a.conll: sentence 1 \(Go\) has predicates, but no"):
+    with pytest.raises(ValueError, match=r"a\.conll, line 2: a sentence with 1 predicates, but 0 "):
         TASK.read(path, CONFIG)
 
 

@@ -34,14 +34,7 @@ class SemanticRoles:
 
     def read(self, path: Path, settings: SrlConfig, *, labelled: bool = True) -> list[SrlSentence]:
         """Sentences in CoNLL-2012's or CoNLL-2005's columns; those without predicates too."""
-        sentences = read_srl(path)
-        for number, sentence in enumerate(sentences, 1):
-            if labelled and any(frame.arguments is None for frame in sentence.frames):
-                raise ValueError(
-                    f"{path}: sentence {number} ({' '.join(sentence.tokens[:8])}) has predicates, "
-                    "but no columns of roles; expected one per predicate"
-                )
-        return sentences
+        return read_srl(path, labelled=labelled)
 
     def read_text(self, path: Path, tokenizer: Tokenizer) -> list[SrlSentence]:
         """A sentence per line, its predicates between `[[` and `]]`; empty lines are left out.
