@@ -256,6 +256,15 @@ def test_singletons_that_cannot_be_found_are_told(caplog):
     assert TASK.labels([single], CONFIG)["singletons"] is True
 
 
+def test_documents_without_any_mention_are_told(caplog):
+    labels = TASK.labels([SPOKEN], CONFIG)
+    TASK.check([SPOKEN], labels)
+    TASK.check([], labels)
+    assert "every score is 0" not in caplog.text
+    TASK.check([replace(SPOKEN, clusters=())], labels)
+    assert "no document has a mention in its last column: every score is 0" in caplog.text
+
+
 def test_training_data_without_clusters_is_refused():
     with pytest.raises(ValueError, match="no mention in any document"):
         TASK.labels([replace(SPOKEN, clusters=())], CONFIG)

@@ -147,6 +147,13 @@ def test_roles_that_are_not_known_are_told(caplog, tmp_path):
     assert "1 arguments have roles that the training data has not: ARGM-DIR (1)" in caplog.text
 
 
+def test_sentences_without_any_predicate_are_told(caplog):
+    TASK.check([], {"roles": ["V"]})
+    assert not caplog.text
+    TASK.check([SrlSentence(("Nothing",))], {"roles": ["V"]})
+    assert "no sentence has a predicate: every score is 0" in caplog.text
+
+
 def test_inner_arguments_that_tags_cannot_say_are_told(caplog, tmp_path):
     arguments = (Argument("ARG1", 0, 2), Argument("V", 0, 1))
     sentences = [SrlSentence(("Go", "home"), (Frame(0, "go", arguments),))]

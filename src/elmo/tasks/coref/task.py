@@ -77,13 +77,15 @@ class Coreference:
         return labels
 
     def check(self, examples: Sequence[Document], labels: Mapping[str, Any]) -> None:
-        """Warn of singletons that are never found.
+        """Warn of singletons that are never found, and of documents without any mention.
 
         Raises:
             ValueError: If a document is too long.
         """
         for example in examples:
             _check_length(example, labels)
+        if examples and not any(_clusters(example) for example in examples):
+            logger.warning("no document has a mention in its last column: every score is 0")
         n = sum(len(cluster) == 1 for example in examples for cluster in _clusters(example))
         if n and not labels["singletons"]:
             logger.warning(

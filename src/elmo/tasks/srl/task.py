@@ -68,7 +68,9 @@ class SemanticRoles:
         return {"roles": roles}
 
     def check(self, examples: Sequence[SrlSentence], labels: Mapping[str, Any]) -> None:
-        """Warn of roles that the training data does not have."""
+        """Warn of roles that the training data does not have, and of data without predicates."""
+        if examples and not any(example.frames for example in examples):
+            logger.warning("no sentence has a predicate: every score is 0")
         unknown = Counter(
             argument.role
             for example in examples
