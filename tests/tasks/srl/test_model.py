@@ -131,6 +131,13 @@ def test_plain_text_without_marks_is_refused(tmp_path):
         TASK.read_text(path, Tokenizer(WHITESPACE))
 
 
+def test_a_mark_around_no_word_is_refused(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("[[Run]]!\nThe cat [[ ]] it.\n")
+    with pytest.raises(ValueError, match=r"a\.txt, line 2: there is no word between"):
+        TASK.read_text(path, Tokenizer("en"))
+
+
 def test_predicates_without_roles_are_refused_where_roles_are_wanted(tmp_path):
     path = tmp_path / "a.conll"
     path.write_text(
