@@ -175,6 +175,13 @@ def test_clusters_that_the_format_cannot_say_are_refused(tmp_path, clusters, mes
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("speaker", ["", "a\tb"])
+def test_speakers_that_a_column_cannot_hold_are_refused(tmp_path, speaker):
+    spoken = Document("d", (("w",),), None, ((speaker,),))
+    with pytest.raises(ValueError, match=r"document d, sentence 0: .* cannot stand in a column"):
+        write_coref(tmp_path / "a", [spoken], [[]])
+
+
 def test_documents_that_the_scorer_could_not_tell_apart_are_refused(tmp_path):
     with pytest.raises(ValueError, match="document d, part 000, is there twice"):
         write_coref(tmp_path / "a", [document(1), document(2)], [[], []])

@@ -262,8 +262,8 @@ def _lines(document: Document, clusters: Sequence[Sequence[Span]]) -> Iterator[s
     cells = _cells(document, clusters)
     name, number = "_".join(document.name.split()) or UNKNOWN, str(int(document.part or 0))
     for k, sentence in enumerate(document.sentences):
-        check_words(sentence, f"document {document.name}, sentence {k}")
         speakers = document.speakers[k] if document.speakers else [UNKNOWN] * len(sentence)
+        check_words([*sentence, *speakers], f"document {document.name}, sentence {k}")
         for i, (word, speaker) in enumerate(zip(sentence, speakers, strict=True)):
             columns = [name, number, str(i), word, *"-*---", speaker, "*", next(cells)]
             yield "\t".join(columns)
