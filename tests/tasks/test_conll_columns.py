@@ -37,7 +37,7 @@ def test_blank_lines_of_any_number_and_kind_part_sentences(tmp_path):
 def test_a_word_may_be_a_number_sign_unless_it_begins_a_document(tmp_path):
     path = written(tmp_path / "a", "# begin document (x y); part 002\n# #\n#end document\n")
     parts = list(read_documents(path))
-    assert parts[0] == Begin(1, "x y", "002") and parts[2] == End(3)
+    assert parts[0] == Begin(1, "x y", "002", "(x y); part 002") and parts[2] == End(3)
     assert parts[1][0].columns == ["#", "#"]
 
 
@@ -47,10 +47,13 @@ def test_a_word_may_be_a_number_sign_unless_it_begins_a_document(tmp_path):
         ("#begin document (bc/cctv/00/cctv_0000); part 000", "bc/cctv/00/cctv_0000", "000"),
         ("#begin document (a (b)); part 12", "a (b)", "12"),
         ("#begin document (LuoTestCase);", "LuoTestCase", ""),
+        ("#begin document (b);part 0 \r", "b", "0"),
     ],
 )
 def test_the_first_line_of_a_document_names_it(tmp_path, line, name, part):
-    assert list(read_documents(written(tmp_path / "a", line))) == [Begin(1, name, part)]
+    (begin,) = read_documents(written(tmp_path / "a", f"{line}\n"))
+    heading = line.removeprefix("#begin document ").removesuffix("\r")
+    assert begin == Begin(1, name, part, heading)
 
 
 def test_a_first_line_without_a_name_is_refused(tmp_path):
@@ -65,6 +68,7 @@ def test_a_first_line_without_a_name_is_refused(tmp_path):
         ("a\tb\n\na\tb\nc\td\te\n", "line 4: 3 columns, but its sentence, from line 3 on, has 2"),
         ("a\tb\nc\t\td\n", "line 2: column 2 is empty"),
         ("\tb\n", "line 1: column 1 is empty"),
+        ("a\t \tb\n", "line 1: column 2 is empty"),
     ],
 )
 def test_broken_columns_are_refused_with_their_line(tmp_path, text, message):
@@ -94,3 +98,10 @@ def test_a_file_is_not_touched_by_lines_that_fail(tmp_path):
 def test_a_word_that_a_column_cannot_hold_is_refused(word):
     with pytest.raises(ValueError, match=r"sentence 3: .* cannot stand in a column"):
         check_words(["fine", word], "sentence 3")
+
+
+@pytest.mark.parametrize("word", ["\xa0", "\u3000", "1 000", "\u2028"])
+def test_a_word_of_any_other_space_is_read_and_can_stand_in_a_column(tmp_path, word):
+    (rows,) = read_sentences(written(tmp_path / "a", f"{word}\tX\n"))
+    assert rows[0].columns == [word, "X"]
+    check_words([word], "sentence 3")

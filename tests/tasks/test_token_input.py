@@ -121,3 +121,9 @@ def test_a_token_is_known_by_itself_whatever_stands_beside_it():
     for i, sentence in enumerate(SENTENCES):
         alone = inputs(source.batch([sentence])).input[0]
         torch.testing.assert_close(together[i, : len(sentence)], alone)
+
+
+def test_words_that_a_file_of_words_cannot_hold_have_no_vector_of_their_own(tmp_path):
+    words = words_of([["x", "\xa0", "a b", " a"]], min_count=1, lowercase=False)
+    words.write(tmp_path / "words.txt")
+    assert words.words[3:] == ["a b", "x"]

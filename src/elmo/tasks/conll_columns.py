@@ -24,11 +24,15 @@ class Row(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """`#begin document (name); part 000`; the part is as written, and empty where there is none."""
+    """`#begin document (name); part 000`; the part is as written, and empty where there is none.
+
+    The heading is all that follows `#begin document`, by which CoNLL-2012's scorer knows documents.
+    """
 
     line: int
     name: str
     part: str
+    heading: str
 
 
 class End(NamedTuple):
@@ -57,7 +61,7 @@ def read_documents(path: str | Path) -> Iterator[Begin | End | list[Row]]:
 def check_words(words: Sequence[str], where: str) -> None:
     """Refuse words that a line of columns parted by tabs cannot hold."""
     for word in words:
-        if not word.strip() or re.search(r"[\t\n\r]", word):
+        if not word.strip(" ") or re.search(r"[\t\n\r]", word):
             raise ValueError(
                 f"{where}: {word!r} cannot stand in a column: leave out empty words, and tabs and "
                 "newlines within words"
@@ -69,7 +73,7 @@ def _parts(path: str | Path, *, documents: bool) -> Iterator[Begin | End | list[
     for number, line in enumerate(read_lines(path), 1):
         text = line.rstrip(" \t\r")
         text = text if "\t" in text else text.lstrip(" ")
-        border = _border(path, number, text) if documents and text.startswith("#") else None
+        border = _border(path, number, line) if documents and text.startswith("#") else None
         if text and border is None:
             rows.append(_row(path, number, text, rows))
             continue
@@ -82,7 +86,8 @@ def _parts(path: str | Path, *, documents: bool) -> Iterator[Begin | End | list[
         yield rows
 
 
-def _border(path: str | Path, number: int, text: str) -> Begin | End | None:
+def _border(path: str | Path, number: int, line: str) -> Begin | End | None:
+    text = line.lstrip(" ")
     if END.match(text):
         return End(number)
     begins = BEGIN.match(text)
@@ -94,13 +99,14 @@ def _border(path: str | Path, number: int, text: str) -> Begin | End | None:
             f"{path}, line {number}: {text!r} begins a document, but expected "
             "#begin document (name); part 000"
         )
-    return Begin(number, named["name"], named["part"] or "")
+    return Begin(number, named["name"], named["part"] or "", begins[1])
 
 
 def _row(path: str | Path, number: int, text: str, before: Sequence[Row]) -> Row:
     columns = text.split("\t") if "\t" in text else SPACES.split(text)
-    if "" in columns:
-        raise ValueError(f"{path}, line {number}: column {columns.index('') + 1} is empty")
+    for i, column in enumerate(columns, 1):
+        if not column.strip(" "):
+            raise ValueError(f"{path}, line {number}: column {i} is empty")
     if before and len(columns) != len(before[0].columns):
         raise ValueError(
             f"{path}, line {number}: {len(columns)} columns, but its sentence, from line "

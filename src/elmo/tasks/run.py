@@ -190,7 +190,8 @@ def _train_seed(
         **task.labels(train, recipe.model),
         **fitted_documents(task, recipe.encoder, train, recipe.model),
     }
-    task.check(data.dev, labels)
+    for part in data.dev, data.test:
+        task.check(part, labels)
     vocabulary = words_of(
         chain.from_iterable(map(task.texts, train)),
         min_count=recipe.input.min_count,

@@ -70,6 +70,15 @@ def test_what_is_written_has_tabs_and_the_first_line_that_the_scorer_looks_for(t
     assert column(tmp_path / "a") == ["(0)", "-", "(0)|(1", "1)", "-"]
 
 
+@pytest.mark.parametrize("heading", ["(d)", "(d);part 0", "(d); part 0 ", "(d) part 000;"])
+def test_the_first_line_by_which_the_scorer_finds_a_document_stays_as_it_was(tmp_path, heading):
+    text = f"#begin document {heading}\nd 0 0 a (0)\n\n#end document\n"
+    documents = read_coref(written(tmp_path / "a", text))
+    write_coref(tmp_path / "b", documents, [documents[0].clusters])
+    assert (tmp_path / "b").read_text().splitlines()[0] == f"#begin document {heading}"
+    assert read_coref(tmp_path / "b")[0].heading == heading
+
+
 def test_documents_can_be_read_back(tmp_path):
     path = tmp_path / "a.gz"
     without_part = Document("x (y)", (("a b",),), (((0, 1),),), (("-",),), "")
@@ -166,6 +175,13 @@ def test_clusters_that_the_format_cannot_say_are_refused(tmp_path, clusters, mes
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("speaker", ["", "a\tb"])
+def test_speakers_that_a_column_cannot_hold_are_refused(tmp_path, speaker):
+    spoken = Document("d", (("w",),), None, ((speaker,),))
+    with pytest.raises(ValueError, match=r"document d, sentence 0: .* cannot stand in a column"):
+        write_coref(tmp_path / "a", [spoken], [[]])
+
+
 def test_documents_that_the_scorer_could_not_tell_apart_are_refused(tmp_path):
     with pytest.raises(ValueError, match="document d, part 000, is there twice"):
         write_coref(tmp_path / "a", [document(1), document(2)], [[], []])
@@ -203,6 +219,11 @@ def test_a_document_that_never_ends_is_refused(tmp_path):
     path = written(tmp_path / "a", TEXT.removesuffix("#end document\n"))
     with pytest.raises(ValueError, match="line 10: document nw/x_1 begins, but never ends"):
         read_coref(path)
+
+
+def test_a_file_without_documents_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="a: holds no document, but expected #begin document"):
+        read_coref(written(tmp_path / "a", "\n\n"))
 
 
 @pytest.mark.slow

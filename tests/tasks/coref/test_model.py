@@ -11,7 +11,7 @@ from tests.tasks.toy_coref import toy_coref_recipe, toy_documents
 
 from elmo.tasks.coref import scorers
 from elmo.tasks.coref.batch import ReadDocument
-from elmo.tasks.coref.data import Document, read_coref
+from elmo.tasks.coref.data import Document, read_coref, write_coref
 from elmo.tasks.coref.model import CorefConfig, marginal_loss, right_choices
 from elmo.tasks.coref.scorers import PairScorer, distance_buckets, feed_forward
 from elmo.tasks.coref.task import TASK
@@ -223,11 +223,24 @@ def test_answers_may_lack_where_they_are_not_wanted(tmp_path):
 
 
 def test_a_document_that_is_too_long_is_refused_with_its_length():
-    labels = TASK.labels([SPOKEN], replace(CONFIG, max_tokens=11))
+    labels = TASK.labels([SPOKEN], CONFIG) | {"max_tokens": 11}
     with pytest.raises(ValueError, match=re.escape("tc/1 has 12 tokens, but at most 11 can be")):
         TASK.check([SPOKEN], labels)
     with pytest.raises(ValueError, match=r"train with a larger model\.max_tokens"):
         TASK.batch([SPOKEN], Features(words_of([], min_count=1, lowercase=False)), labels)
+    with pytest.raises(ValueError, match=re.escape("tc/1 has 12 tokens, but at most 11 can be")):
+        TASK.labels([SPOKEN], replace(CONFIG, max_tokens=11))
+
+
+def test_documents_are_measured_before_a_model_is_trained(tmp_path):
+    path = tmp_path / "test.conll"
+    words = tuple(["word"] * 90)
+    write_coref(path, [Document("long", (words,))], [[]])
+    changes = {"data__test": [str(path)], "model": {"max_tokens": 60}}
+    recipe = toy_coref_recipe(tmp_path, **changes)
+    with pytest.raises(ValueError, match="document long has 90 tokens, but at most 60"):
+        train_task(recipe)
+    assert not list(tmp_path.glob("**/metrics.jsonl"))
 
 
 def test_mentions_that_are_too_wide_are_counted(caplog):
@@ -239,8 +252,17 @@ def test_mentions_that_are_too_wide_are_counted(caplog):
 def test_singletons_that_cannot_be_found_are_told(caplog):
     single = replace(SPOKEN, clusters=(((0, 1),),))
     TASK.check([single], TASK.labels([SPOKEN], CONFIG))
-    assert "1 clusters have one mention" in caplog.text
+    assert "1 clusters have one mention, but the model finds none such" in caplog.text
     assert TASK.labels([single], CONFIG)["singletons"] is True
+
+
+def test_documents_without_any_mention_are_told(caplog):
+    labels = TASK.labels([SPOKEN], CONFIG)
+    TASK.check([SPOKEN], labels)
+    TASK.check([], labels)
+    assert "every score is 0" not in caplog.text
+    TASK.check([replace(SPOKEN, clusters=())], labels)
+    assert "no document has a mention in its last column: every score is 0" in caplog.text
 
 
 def test_training_data_without_clusters_is_refused():

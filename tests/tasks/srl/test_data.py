@@ -15,6 +15,7 @@ from elmo.tasks.srl.data import (
     read_props,
     read_srl,
 )
+from elmo.text import read_lines
 
 # Of the sentences "From the AP comes this story :" and "Yes", columns as CoNLL-2012 has them.
 CONLL_2012 = """\
@@ -103,12 +104,23 @@ def test_what_is_written_for_the_scorer_is_lemmas_and_brackets(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    "name, n_columns",
+    [("a.conll.props", 2), ("a.conll.gz", 13), ("a.conll", 13), ("a.b.conll.xz", 13), ("a", 2)],
+)
+def test_the_end_of_a_name_says_which_columns_are_written(tmp_path, name, n_columns):
+    write_srl(tmp_path / name, [AP_COMES], [AP_COMES.frames])
+    lines = [line for line in read_lines(tmp_path / name) if line and line[0] != "#"]
+    assert {len(line.split("\t")) for line in lines} == {n_columns}
+
+
 def test_a_predicate_is_marked_even_if_its_lemma_is_what_marks_none(tmp_path):
     path = tmp_path / "a"
-    sentence = SrlSentence(("Go", "-", "on"))
-    frames = [Frame(0, "-", ()), Frame(1, "-", ()), Frame(2, "go on", ())]
+    sentence = SrlSentence(("Go", "-", "on", "X ray", "\xa0"))
+    frames = [Frame(i, lemma, ()) for i, lemma in enumerate(["-", "-", "go on", "-", ""])]
     write_srl(path, [sentence], [frames])
-    assert [frame.lemma for frame in read_props(path)[0]] == ["go", "_", "go_on"]
+    lemmas = ["go", "_", "go_on", "x_ray", "_"]
+    assert [frame.lemma for frame in read_props(path)[0]] == lemmas
 
 
 def test_frames_may_be_given_in_any_order(tmp_path):

@@ -131,13 +131,20 @@ def test_plain_text_without_marks_is_refused(tmp_path):
         TASK.read_text(path, Tokenizer(WHITESPACE))
 
 
+def test_a_mark_around_no_word_is_refused(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("[[Run]]!\nThe cat [[ ]] it.\n")
+    with pytest.raises(ValueError, match=r"a\.txt, line 2: there is no word between"):
+        TASK.read_text(path, Tokenizer("en"))
+
+
 def test_predicates_without_roles_are_refused_where_roles_are_wanted(tmp_path):
     path = tmp_path / "a.conll"
     path.write_text(
         "#begin document (a); part 000\na 0 0 Go VB * go go.01 - - * -\n\n#end document\n"
     )
     assert TASK.read(path, CONFIG, labelled=False)[0].frames[0].arguments is None
-    with pytest.raises(ValueError, match=r"a.conll: sentence 1 \(Go\) has predicates, but no"):
+    with pytest.raises(ValueError, match=r"a\.conll, line 2: a sentence with 1 predicates, but 0 "):
         TASK.read(path, CONFIG)
 
 
@@ -145,6 +152,13 @@ def test_roles_that_are_not_known_are_told(caplog, tmp_path):
     frame = Frame(0, "go", (Argument("ARGM-DIR", 1, 2),))
     TASK.check([SrlSentence(("Go", "home"), (frame,))], {"roles": ["V"]})
     assert "1 arguments have roles that the training data has not: ARGM-DIR (1)" in caplog.text
+
+
+def test_sentences_without_any_predicate_are_told(caplog):
+    TASK.check([], {"roles": ["V"]})
+    assert not caplog.text
+    TASK.check([SrlSentence(("Nothing",))], {"roles": ["V"]})
+    assert "no sentence has a predicate: every score is 0" in caplog.text
 
 
 def test_inner_arguments_that_tags_cannot_say_are_told(caplog, tmp_path):

@@ -72,7 +72,7 @@ def test_a_continuation_goes_on_with_the_last_of_its_role():
         [Argument("A1", 0, 1), Argument("A1", 2, 3), Argument("A0", 4, 5), Argument("C-A1", 6, 7)]
     )
     assert [(w.role, w.extent) for w in wholes] == [("A1", (0, 1)), ("A1", (2, 7)), ("A0", (4, 5))]
-    assert wholes[1].pieces == {(2, 3), (6, 7)} and not wholes[0].pieces
+    assert wholes[1].pieces == ((2, 3), (6, 7)) and not wholes[0].pieces
 
 
 def test_a_reference_is_a_role_of_its_own():
@@ -98,6 +98,11 @@ def test_an_argument_around_others_has_them_as_pieces():
     gold = [("A1", 0, 4), ("A0", 1, 2)]
     assert counts_of(gold, gold).overall == Counts(2, 0, 0)
     assert counts_of(gold, [("A1", 0, 4)]).overall == Counts(0, 1, 2)
+
+
+def test_a_piece_that_is_predicted_twice_is_wrong():
+    nested = [("A0", 0, 3), ("C-A0", 0, 2)]  # the inner one is a piece, and continues the outer one
+    assert counts_of(nested, nested).overall == Counts(0, 1, 1)
 
 
 def test_nothing_found_and_nothing_to_be_found_score_zero():

@@ -48,6 +48,8 @@ class Document:
         clusters: Of mentions; None if they are not known.
         speakers: Of each token of each sentence, `-` for none; or empty for none at all.
         part: Of a document in several, as written; empty if its first line names none.
+        heading: What its first line says after `#begin document`, by which the scorer finds it;
+            empty for `(name); part 000`.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Document:
     clusters: Clusters | None = None
     speakers: tuple[tuple[str, ...], ...] = ()
     part: str = FIRST_PART
+    heading: str = ""
 
     @cached_property
     def tokens(self) -> tuple[str, ...]:
@@ -85,7 +88,7 @@ def read_coref(path: str | Path, *, labelled: bool = True) -> list[Document]:
 
     Raises:
         ValueError: Naming file and line, if brackets do not match, a column is broken, a document
-            has no sentence or no end, or two have the same name and part.
+            has no sentence or no end, or two have the same name and part; and if there is none.
     """
     documents: list[Document] = []
     begin: Begin | None = None
@@ -110,6 +113,10 @@ def read_coref(path: str | Path, *, labelled: bool = True) -> list[Document]:
         raise ValueError(
             f"{path}, line {begin.line}: document {begin.name} begins, but never ends; expected "
             "#end document"
+        )
+    if not documents:
+        raise ValueError(
+            f"{path}: holds no document, but expected #begin document (name); part 000"
         )
     n_crossing = sum(len(crossing(document.clusters or ())) for document in documents)
     if n_crossing:
@@ -205,6 +212,7 @@ def _document(
         if has_speakers
         else (),
         begin.part,
+        "" if begin.heading == _heading(begin.name, begin.part) else begin.heading,
     )
 
 
@@ -248,19 +256,23 @@ def _clusters(path: str | Path, rows: Sequence[Row]) -> Clusters:
 
 
 def _lines(document: Document, clusters: Sequence[Sequence[Span]]) -> Iterator[str]:
-    part = f" part {document.part}" if document.part else ""
-    yield f"#begin document ({document.name});{part}"
+    heading = document.heading or _heading(document.name, document.part)
+    yield f"#begin document {heading}"
     check_words([document.name], "the name of a document")
     cells = _cells(document, clusters)
     name, number = "_".join(document.name.split()) or UNKNOWN, str(int(document.part or 0))
     for k, sentence in enumerate(document.sentences):
-        check_words(sentence, f"document {document.name}, sentence {k}")
         speakers = document.speakers[k] if document.speakers else [UNKNOWN] * len(sentence)
+        check_words([*sentence, *speakers], f"document {document.name}, sentence {k}")
         for i, (word, speaker) in enumerate(zip(sentence, speakers, strict=True)):
             columns = [name, number, str(i), word, *"-*---", speaker, "*", next(cells)]
             yield "\t".join(columns)
         yield ""
     yield "#end document"
+
+
+def _heading(name: str, part: str) -> str:
+    return f"({name}); part {part}" if part else f"({name});"
 
 
 def _cells(document: Document, clusters: Sequence[Sequence[Span]]) -> Iterator[str]:

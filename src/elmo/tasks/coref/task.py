@@ -51,7 +51,7 @@ class Coreference:
         """Kinds of documents, whether there are singletons, and how long a document may be.
 
         Raises:
-            ValueError: If no document has a cluster.
+            ValueError: If no document has a cluster, or one is too long.
         """
         clusters = [cluster for example in examples for cluster in _clusters(example)]
         if not clusters:
@@ -67,25 +67,29 @@ class Coreference:
         singletons = settings.singletons
         if singletons is None:
             singletons = any(len(cluster) == 1 for cluster in clusters)
-        return {
+        labels = {
             "genres": sorted({example.genre for example in examples} - {""}),
             "singletons": singletons,
             "max_tokens": settings.max_tokens,
         }
+        for example in examples:
+            _check_length(example, labels)
+        return labels
 
     def check(self, examples: Sequence[Document], labels: Mapping[str, Any]) -> None:
-        """Warn of singletons that are never found.
+        """Warn of singletons that are never found, and of documents without any mention.
 
         Raises:
             ValueError: If a document is too long.
         """
         for example in examples:
             _check_length(example, labels)
+        if examples and not any(_clusters(example) for example in examples):
+            logger.warning("no document has a mention in its last column: every score is 0")
         n = sum(len(cluster) == 1 for example in examples for cluster in _clusters(example))
         if n and not labels["singletons"]:
             logger.warning(
-                "%s clusters have one mention; the training data has none such, and they count as "
-                "missed",
+                "%s clusters have one mention, but the model finds none such: they count as missed",
                 f"{n:,}",
             )
 

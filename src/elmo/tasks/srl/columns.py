@@ -5,7 +5,7 @@ from pathlib import Path
 
 from elmo.tasks.conll_columns import check_words
 from elmo.tasks.srl.data import NONE, Argument, Frame, SrlSentence
-from elmo.text import write_lines
+from elmo.text import COMPRESSED, write_lines
 
 CONLL_2012_SUFFIX = ".conll"
 
@@ -26,8 +26,9 @@ def write_srl(
         ValueError: If arguments of a frame cross, which brackets cannot say; if one lies outside of
             its sentence; or if a sentence has no tokens.
     """
-    in_2012 = CONLL_2012_SUFFIX in Path(path).suffixes[-2:]
-    lines = _conll_2012_lines if in_2012 else _props_lines
+    path = Path(path)
+    plain = path.with_suffix("") if path.suffix in COMPRESSED else path
+    lines = _conll_2012_lines if plain.suffix == CONLL_2012_SUFFIX else _props_lines
     write_lines(path, lines(list(zip(sentences, frames, strict=True))))
 
 
@@ -115,7 +116,8 @@ def _role_rows(
 
 def _lemma(sentence: SrlSentence, frame: Frame) -> str:
     """What marks a predicate in a column where `-` marks all else."""
-    lemma = "_".join(frame.lemma.split())
-    if lemma in ("", NONE):
-        lemma = sentence.tokens[frame.predicate].lower()
-    return "_" if lemma == NONE or not lemma.strip() else lemma
+    for name in frame.lemma, sentence.tokens[frame.predicate].lower():
+        lemma = "_".join(name.split())
+        if lemma not in ("", NONE):
+            return lemma
+    return "_"

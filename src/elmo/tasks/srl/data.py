@@ -66,11 +66,15 @@ class SrlSentence:
     document: str = ""
 
 
-def read_srl(path: str | Path) -> list[SrlSentence]:
+def read_srl(path: str | Path, *, labelled: bool = False) -> list[SrlSentence]:
     """Read a file in CoNLL-2012's format, or CoNLL-2005's with the words in its first column.
 
-    Which it is, the first line says. A file that has predicates but no column of roles is without
-    answers: arguments are None.
+    Which it is, the first line says.
+
+    Args:
+        path: The file, which may be compressed.
+        labelled: Whether answers are wanted; otherwise a sentence may have predicates and no column
+            of roles, and their arguments are None.
 
     Raises:
         ValueError: Naming file and line, if there are not as many columns of roles as predicates,
@@ -80,8 +84,8 @@ def read_srl(path: str | Path) -> list[SrlSentence]:
     if first is None:
         raise ValueError(f"{path}: holds no sentence")
     if isinstance(first, Begin) or _is_conll_2012(first):
-        return list(_read_conll_2012(path))
-    sentences = list(_read_conll_2005(path))
+        return list(_read_conll_2012(path, labelled))
+    sentences = list(_read_conll_2005(path, labelled))
     if sentences and not sentences[0].tokens:
         raise ValueError(
             f"{path}: holds predicates and roles, but no words; put the words before them, as the "
@@ -98,7 +102,7 @@ def read_props(path: str | Path) -> list[tuple[Frame, ...]]:
     """
     first = next(iter(read_documents(path)), None)
     if isinstance(first, list) and not _is_conll_2012(first):
-        return [sentence.frames for sentence in _read_conll_2005(path)]
+        return [sentence.frames for sentence in _read_conll_2005(path, False)]
     return [sentence.frames for sentence in read_srl(path)]
 
 
@@ -145,7 +149,7 @@ def _is_conll_2012(rows: object) -> bool:
     return len(columns) > ROLES and columns[2].isdecimal()
 
 
-def _read_conll_2012(path: str | Path) -> Iterator[SrlSentence]:
+def _read_conll_2012(path: str | Path, labelled: bool) -> Iterator[SrlSentence]:
     document = ""
     for rows in read_documents(path):
         if not isinstance(rows, list):
@@ -160,12 +164,12 @@ def _read_conll_2012(path: str | Path) -> Iterator[SrlSentence]:
         roles = range(ROLES, len(rows[0].columns) - 1)
         yield SrlSentence(
             tuple(row.columns[WORD] for row in rows),
-            _frames(path, rows, marks, LEMMA, ROLESET, roles),
+            _frames(path, rows, marks, LEMMA, ROLESET, roles, labelled),
             document,
         )
 
 
-def _read_conll_2005(path: str | Path) -> Iterator[SrlSentence]:
+def _read_conll_2005(path: str | Path, labelled: bool) -> Iterator[SrlSentence]:
     target: int | None = None
     for rows in read_sentences(path):
         n_columns = len(rows[0].columns)
@@ -178,7 +182,8 @@ def _read_conll_2005(path: str | Path) -> Iterator[SrlSentence]:
                 f"{target + 1} of the first sentence"
             )
         marks = [row.columns[target] for row in rows]
-        frames = _frames(path, rows, marks, target, None, range(target + 1, n_columns))
+        roles = range(target + 1, n_columns)
+        frames = _frames(path, rows, marks, target, None, roles, labelled)
         yield SrlSentence(tuple(row.columns[0] for row in rows) if target else (), frames)
 
 
@@ -193,10 +198,11 @@ def _frames(
     lemma: int,
     roleset: int | None,
     roles: range,
+    labelled: bool,
 ) -> tuple[Frame, ...]:
-    """Frames of the tokens that have a mark, with their roles if there are any columns of roles."""
+    """Frames of the tokens that have a mark, with their roles where there are columns of roles."""
     predicates = [i for i, mark in enumerate(marks) if mark != NONE]
-    if roles and len(roles) != len(predicates):
+    if (roles or labelled) and len(roles) != len(predicates):
         raise ValueError(
             f"{path}, line {rows[0].line}: a sentence with {len(predicates)} predicates, but "
             f"{len(roles)} columns of roles"

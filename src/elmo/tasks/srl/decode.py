@@ -21,12 +21,10 @@ class TagIds(NamedTuple):
 
     Attributes:
         ids: Of each token.
-        n_unknown: Arguments left out because their role is not known.
         n_overlapping: Arguments left out because they share a token with one before them.
     """
 
     ids: list[int]
-    n_unknown: int
     n_overlapping: int
 
 
@@ -48,19 +46,22 @@ def tag_names(roles: Sequence[str]) -> list[str]:
 
 
 def tag_ids(arguments: Iterable[Argument], n_tokens: int, roles: Sequence[str]) -> TagIds:
-    """Tags of a sentence's tokens; an outer argument goes before those within it."""
+    """Tags of a sentence's tokens; an outer argument goes before those within it.
+
+    Arguments whose role is not among these are left out.
+    """
     numbers = {role: 2 * i + 1 for i, role in enumerate(roles)}
     ids = [OUTSIDE] * n_tokens
-    n_unknown = n_overlapping = 0
+    n_overlapping = 0
     for role, start, end in sorted(arguments, key=lambda a: (a.start, -a.end)):
         if role not in numbers:
-            n_unknown += 1
-        elif any(ids[start:end]):
+            continue
+        if any(ids[start:end]):
             n_overlapping += 1
         else:
             begin = numbers[role]
             ids[start:end] = [begin] + [begin + 1] * (end - start - 1)
-    return TagIds(ids, n_unknown, n_overlapping)
+    return TagIds(ids, n_overlapping)
 
 
 def arguments_of_tags(ids: Sequence[int], roles: Sequence[str]) -> tuple[Argument, ...]:

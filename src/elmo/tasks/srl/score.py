@@ -125,7 +125,8 @@ def compare(
     # Of several over the same extent, as pieces may have it, the last counts.
     wanted = {whole.extent: whole for whole in whole_arguments(gold)}
     for whole in whole_arguments(predicted):
-        right = wanted.get(whole.extent) == whole
+        gold_whole = wanted.get(whole.extent)
+        right = gold_whole is not None and _same(gold_whole, whole)
         if right:
             del wanted[whole.extent]
         yield whole.role, right
@@ -144,7 +145,7 @@ class WholeArgument(NamedTuple):
 
     role: str
     extent: Span
-    pieces: frozenset[Span]
+    pieces: tuple[Span, ...]
 
 
 @dataclass
@@ -178,9 +179,18 @@ def whole_arguments(arguments: Iterable[Argument]) -> list[WholeArgument]:
         continued.pieces.append(part)
         continued.end = part.end
     return [
-        WholeArgument(whole.role, whole.span, frozenset(piece.span for piece in whole.pieces))
+        WholeArgument(whole.role, whole.span, tuple(piece.span for piece in whole.pieces))
         for whole in wholes
     ]
+
+
+def _same(gold: WholeArgument, predicted: WholeArgument) -> bool:
+    """Whether role and pieces are the same; a piece that is predicted twice is wrong."""
+    return (
+        gold.role == predicted.role
+        and set(gold.pieces) == set(predicted.pieces)
+        and len(predicted.pieces) == len(set(predicted.pieces))
+    )
 
 
 def _nested(arguments: Iterable[Argument]) -> list[_Part]:

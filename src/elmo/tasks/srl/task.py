@@ -34,22 +34,16 @@ class SemanticRoles:
 
     def read(self, path: Path, settings: SrlConfig, *, labelled: bool = True) -> list[SrlSentence]:
         """Sentences in CoNLL-2012's or CoNLL-2005's columns; those without predicates too."""
-        sentences = read_srl(path)
-        for number, sentence in enumerate(sentences, 1):
-            if labelled and any(frame.arguments is None for frame in sentence.frames):
-                raise ValueError(
-                    f"{path}: sentence {number} ({' '.join(sentence.tokens[:8])}) has predicates, "
-                    "but no columns of roles; expected one per predicate"
-                )
-        return sentences
+        return read_srl(path, labelled=labelled)
 
     def read_text(self, path: Path, tokenizer: Tokenizer) -> list[SrlSentence]:
         """A sentence per line, its predicates between `[[` and `]]`; empty lines are left out.
 
         Raises:
-            ValueError: If nothing is marked.
+            ValueError: If nothing is marked, or a mark is around no word.
         """
-        read = (_marked(line, tokenizer) for line in read_lines(path))
+        lines = enumerate(read_lines(path), 1)
+        read = [_marked(line, tokenizer, f"{path}, line {n}") for n, line in lines]
         sentences = [sentence for sentence in read if sentence.tokens]
         if not any(sentence.frames for sentence in sentences):
             raise ValueError(
@@ -75,7 +69,9 @@ class SemanticRoles:
         return {"roles": roles}
 
     def check(self, examples: Sequence[SrlSentence], labels: Mapping[str, Any]) -> None:
-        """Warn of roles that the training data does not have."""
+        """Warn of roles that the training data does not have, and of data without predicates."""
+        if examples and not any(example.frames for example in examples):
+            logger.warning("no sentence has a predicate: every score is 0")
         unknown = Counter(
             argument.role
             for example in examples
@@ -117,7 +113,7 @@ class SemanticRoles:
         write_srl(path, examples, predictions)
 
 
-def _marked(line: str, tokenizer: Tokenizer) -> SrlSentence:
+def _marked(line: str, tokenizer: Tokenizer, where: str) -> SrlSentence:
     """A sentence whose predicates are the first tokens of what is marked."""
     text, begins, ends, end = "", [], [], 0
     for mark in MARKED.finditer(line):
@@ -127,13 +123,15 @@ def _marked(line: str, tokenizer: Tokenizer) -> SrlSentence:
         ends.append(len(text))
         end = mark.end()
     tokens = tokenizer(text + line[end:])
-    found = {
-        next((i for i, token in enumerate(tokens) if begin < token.end and token.start < end), None)
-        for begin, end in zip(begins, ends, strict=True)
-    }
-    frames = tuple(
-        Frame(i, tokens[i].text.lower()) for i in sorted(i for i in found if i is not None)
-    )
+    predicates = set()
+    for begin, end in zip(begins, ends, strict=True):
+        within = [i for i, token in enumerate(tokens) if begin < token.end and token.start < end]
+        if not within:
+            raise ValueError(
+                f'{where}: there is no word between [[ and ]]; write "The cat [[chased]] it"'
+            )
+        predicates.add(within[0])
+    frames = tuple(Frame(i, tokens[i].text.lower()) for i in sorted(predicates))
     return SrlSentence(tuple(token.text for token in tokens), frames)
 
 
