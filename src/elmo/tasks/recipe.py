@@ -53,7 +53,7 @@ class MixConfig:
     Args:
         layers: `all` for a learned mix; `last` or the number of a layer for that one alone.
         gamma: Whether the scale γ is learned, or stays 1.
-        layer_norm: Whether layers are normalised first.
+        layer_norm: Whether layers are normalised first, those of each sentence by themselves.
         l2: λ of the penalty on the weights before the softmax: 0.001 lets them differ, 1 comes
             close to an average of the layers (table 2).
         dropout: Of the mixed vectors.
