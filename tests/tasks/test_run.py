@@ -131,6 +131,17 @@ def test_a_run_that_was_broken_off_ends_as_one_that_was_not(tmp_path, monkeypatc
     ]
 
 
+def test_a_model_that_was_being_replaced_when_a_run_was_killed_is_put_back(tmp_path):
+    recipe = toy_recipe(tmp_path, training__n_epochs=2)
+    results = train_task(recipe)
+    folder = Path(recipe.output) / "seed-1"
+    for name in (TASK_FILE, WEIGHTS_FILE):  # as after the first two renames
+        (folder / name).rename(folder / f"{name}.0123abcd.old")
+    again = train_task(recipe, resume=True)
+    assert again.dev == results.dev == {1: Trained.load(folder).scores}
+    assert not list(folder.glob("*.old"))
+
+
 def test_another_recipe_does_not_go_on_with_a_run(tmp_path):
     train_task(toy_recipe(tmp_path, training__n_epochs=1))
     other = toy_recipe(tmp_path, training__n_epochs=2, model__hidden_dim=13)
@@ -217,6 +228,21 @@ def test_an_encoder_of_another_size_is_refused(tmp_path):
         Trained.load(tmp_path / "runs")
     with pytest.raises(ValueError, match=r"trained on 1 encoders \(elmo.*\), but 0 are given"):
         Trained.load(tmp_path / "runs", encoder="none")
+
+
+def test_a_token_with_white_space_around_it_is_learned_from(tmp_path):
+    recipe = toy_recipe(tmp_path, training__n_epochs=1)
+    with open(recipe.data.train[0], "a", encoding="utf-8") as file:
+        file.write("Oslo\u00a0 B-LOC\n\u00a0 O\n\n")
+    train_task(recipe)
+    assert "Oslo" in (words := Trained.load(recipe.output).vocabulary) and "Oslo\u00a0" not in words
+
+
+@pytest.mark.parametrize("spec", ["none", "elmo", "static:a.txt+elmo"])
+def test_words_begin_with_one_file_of_static_vectors_alone(tmp_path, spec):
+    recipe = toy_recipe(tmp_path, input__words=spec)
+    with pytest.raises(ValueError, match=f'{re.escape(spec)}", but static:FILE is wanted'):
+        train_task(recipe)
 
 
 def test_a_folder_without_a_model_is_told(tmp_path):

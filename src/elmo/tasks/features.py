@@ -128,6 +128,8 @@ def words_of(
 ) -> Vocabulary:
     """The words of training text that get a vector of their own, by falling frequency.
 
+    Tokens with white space around them are none: a vocabulary file could not hold them.
+
     Args:
         sentences: The text.
         min_count: Rarer words are left out.
@@ -137,5 +139,6 @@ def words_of(
     for sentence in sentences:
         for token in sentence:
             word = token.lower() if lowercase else token
-            counts[word] = counts.get(word, 0) + 1
+            if word == word.strip():
+                counts[word] = counts.get(word, 0) + 1
     return Vocabulary.from_counts(counts, min_count=min_count)

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from elmo.checkpoints.folder import load_tensors
-from elmo.checkpoints.together import replaced_together
+from elmo.checkpoints.together import replaced_together, take_back
 from elmo.config import config_to_dict, read_json
 from elmo.encoders.encoder import Encoder, EncoderRecord, check_same, record
 from elmo.encoders.specification import TFIDF
@@ -31,6 +31,7 @@ from elmo.text import Vocabulary
 logger = logging.getLogger(__name__)
 
 TASK_FILE, WEIGHTS_FILE, WORDS_FILE = "task.json", "task.safetensors", "words.txt"
+OTHER_FILES = (WEIGHTS_FILE, WORDS_FILE)
 FORMAT, FORMAT_VERSION = "elmo-task", 1
 
 
@@ -120,9 +121,9 @@ class Trained:
             "encoders": [asdict(record(encoder)) for encoder in self.encoders],
             "scores": self.scores,
         }
-        files = (WEIGHTS_FILE, WORDS_FILE)
-        with replaced_together(Path(folder), TASK_FILE, files) as beside:
-            beside(TASK_FILE).write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+        with replaced_together(Path(folder), TASK_FILE, OTHER_FILES) as beside:
+            text = json.dumps(values, indent=1, ensure_ascii=False) + "\n"
+            beside(TASK_FILE).write_text(text, encoding="utf-8")
             self.vocabulary.write(beside(WORDS_FILE))
             tensors = {k: v.detach().cpu().contiguous() for k, v in self.model.state_dict().items()}
             try:
@@ -226,6 +227,11 @@ def best_run(folder: Path) -> Path:
     metric = task_named(values[0]["recipe"]["task"]).metric(values[0]["labels"])
     best = max(range(len(runs)), key=lambda i: values[i]["scores"].get(metric, 0.0))
     return runs[best].parent
+
+
+def recover_model(folder: Path) -> None:
+    """Put back the model that a process was replacing when it was killed; nobody else may write."""
+    take_back(folder, TASK_FILE, OTHER_FILES)
 
 
 def with_seed(recipe: TaskRecipe, seed: int) -> TaskRecipe:
