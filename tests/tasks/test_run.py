@@ -245,6 +245,37 @@ def test_words_begin_with_one_file_of_static_vectors_alone(tmp_path, spec):
         train_task(recipe)
 
 
+def test_a_model_whose_encoder_was_moved_is_told_where_it_is(tmp_path):
+    vectors = tmp_path / "words.txt"
+    vectors.write_text("Ada 1 0\nOslo 0 1\n")
+    recipe = toy_recipe(
+        tmp_path,
+        encoder=f"static:{vectors}",
+        encoder_mode="on_the_fly",
+        input__words=f"static:{vectors}",
+        input__word_dim=2,
+        training__n_epochs=1,
+    )
+    results = train_task(recipe)
+    moved = vectors.rename(tmp_path / "moved.txt")
+    with pytest.raises(FileNotFoundError, match=r"words.txt does not exist.* by encoder \(--enc"):
+        Trained.load(recipe.output)
+    trained = Trained.load(recipe.output, encoder=f"static:{moved}")
+    dev = trained.task.read(Path(recipe.data.dev[0]), recipe.model)
+    assert trained.evaluate(dev) == results.dev[1]
+
+
+@pytest.mark.parametrize("absent", ["recipe", "labels", "encoders", "scores"])
+def test_a_damaged_model_is_told(tmp_path, absent):
+    values = {"format": "elmo-task", "version": 1, "recipe": {"task": "tagging"}, "labels": {}}
+    values |= {"encoders": [], "scores": {}}
+    del values[absent]
+    (tmp_path / "seed-1").mkdir()
+    (tmp_path / "seed-1" / TASK_FILE).write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=f"task.json is damaged: it has no {absent}"):
+        Trained.load(tmp_path)
+
+
 def test_a_folder_without_a_model_is_told(tmp_path):
     with pytest.raises(FileNotFoundError, match="holds no task model"):
         Trained.load(tmp_path)

@@ -89,21 +89,13 @@ class Trained:
         """
         folder = best_run(Path(folder))
         where = folder / TASK_FILE
-        values = read_json(where)
-        if values.get("format") != FORMAT:
-            raise ValueError(f'{where} is not of a task model: no "format": "{FORMAT}"')
-        if values.get("version") != FORMAT_VERSION:
-            raise ValueError(
-                f"{where} has format version {values.get('version')}, but this program reads "
-                f"version {FORMAT_VERSION}: install a newer elmo-torch"
-            )
+        values = _read_about(where)
         recipe = task_recipe(values["recipe"], str(where))
         target = named_device(device)
         if encoder is None or isinstance(encoder, str):
-            encoder = open_token_encoders(
-                task_named(recipe.task), encoder or recipe.encoder, device=str(target)
-            )
-        encoders = tuple(encoder)
+            encoders = _opened(recipe, encoder, device=str(target))
+        else:
+            encoders = tuple(encoder)
         check_encoders(encoders, [EncoderRecord(**each) for each in values["encoders"]], where)
         vocabulary = Vocabulary.read(folder / WORDS_FILE)
         model = new_model(recipe, vocabulary, values["labels"], encoders)
@@ -223,10 +215,40 @@ def best_run(folder: Path) -> Path:
     runs = sorted(folder.glob(f"seed-*/{TASK_FILE}"))
     if not runs:
         raise FileNotFoundError(f"{folder} holds no task model: there is no {TASK_FILE}")
-    values = [read_json(run) for run in runs]
+    values = [_read_about(run) for run in runs]
     metric = task_named(values[0]["recipe"]["task"]).metric(values[0]["labels"])
     best = max(range(len(runs)), key=lambda i: values[i]["scores"].get(metric, 0.0))
     return runs[best].parent
+
+
+def _read_about(where: Path) -> dict[str, Any]:
+    """What the file of a model says of it."""
+    values = read_json(where)
+    if values.get("format") != FORMAT:
+        raise ValueError(f'{where} is not of a task model: no "format": "{FORMAT}"')
+    if values.get("version") != FORMAT_VERSION:
+        raise ValueError(
+            f"{where} has format version {values.get('version')}, but this program reads "
+            f"version {FORMAT_VERSION}: install a newer elmo-torch"
+        )
+    absent = [key for key in ("recipe", "labels", "encoders", "scores") if key not in values]
+    if absent:
+        raise ValueError(f"{where} is damaged: it has no {', '.join(absent)}")
+    return values
+
+
+def _opened(recipe: TaskRecipe, encoder: str | None, *, device: str) -> tuple[Encoder, ...]:
+    """The encoders of a model, or what is given in their place."""
+    task = task_named(recipe.task)
+    if encoder is not None:
+        return open_token_encoders(task, encoder, device=device)
+    try:
+        return open_token_encoders(task, recipe.encoder, device=device)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"{error}. The model was trained on it: if it lies elsewhere now, say where by encoder "
+            "(--encoder)"
+        ) from None
 
 
 def recover_model(folder: Path) -> None:
