@@ -164,6 +164,25 @@ def test_speed_is_of_the_time_since_the_last_report(tmp_path, monkeypatch):
     assert [each.examples_per_second for each in told] == [20 / 5, 20 / 5]
 
 
+def test_the_log_has_the_mean_loss_of_all_steps_however_often_they_are_reported(
+    tmp_path, monkeypatch
+):
+    step, losses = fit.Fit._step, []
+
+    def kept(self, batch):
+        losses.append(step(self, batch))
+        return losses[-1]
+
+    monkeypatch.setattr(fit.Fit, "_step", kept)
+    monkeypatch.setattr(fit, "TELL_SECONDS", 0.0)
+    recipe, told = toy_recipe(tmp_path, training__n_epochs=2), []
+    train_task(recipe, report=told.append)
+    assert [each.loss for each in told] == losses and len(losses) == 10
+    lines = (Path(recipe.output) / "seed-1" / "metrics.jsonl").read_text().splitlines()
+    logged = [json.loads(line)["train/loss"] for line in lines if "train/loss" in line]
+    assert logged == pytest.approx([sum(losses[:5]) / 5, sum(losses[5:]) / 5])
+
+
 def test_dev_that_gets_no_better_ends_a_run(tmp_path):
     results = train_task(
         toy_recipe(
