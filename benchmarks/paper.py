@@ -4,8 +4,9 @@
 
 An experiment trains each task's recipe in several variants; FOLDER keeps the runs, so that what was
 done is only read, and an interrupted run goes on. It prints a table with the paper's figures beside
-ours, and writes results/paper/EXPERIMENT.json and a picture. `--recipes cpu` (the default) takes
-the recipes that a laptop can do, `full` those of the paper's sizes.
+ours, and writes results/paper/EXPERIMENT.json and a picture. Table 1 is of test, where a recipe has
+one, the others of dev, as in the paper. `--recipes cpu` (the default) takes the recipes that a
+laptop can do, `full` those of the paper's sizes.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from typing import Any
 from circumstances import circumstances, write_result
 
 from elmo.plots import save_curves, save_layer_weights, save_scores
-from elmo.tasks.comparison import error_reduction, measured, results_of
+from elmo.tasks.comparison import error_reduction, results_of
 
 RECIPES = {
     "squad": "recipes/squad/squad",
@@ -41,9 +42,12 @@ EXPERIMENTS: dict[str, dict[str, list[str]]] = {
         "input and output": [*ELMO, "where=both"],
         "output only": [*ELMO, "where=output"],
     },
-    "gamma": {"γ learned": [*ELMO, "mix.gamma=true"], "γ = 1": [*ELMO, "mix.gamma=false"]},
+    "gamma": {"γ learned": ELMO, "γ = 1": [*ELMO, "mix.gamma=false"]},
     "figure1": {
-        f"{name}, {share:.0%} of the data": [*encoder, f"data.share={share}"]
+        f"{name}, {share:.0%} of the data": [
+            *encoder,
+            *([f"data.share={share}"] if share < 1 else []),
+        ]
         for share in (0.01, 0.1, 1.0)
         for name, encoder in (("baseline", NONE), ("+ ELMo", ELMO))
     },
@@ -100,22 +104,24 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     tasks = {task: runs_of(task, arguments) for task in arguments.tasks}
+    n_threads = max(of["threads"] for runs in tasks.values() for of in runs.values())
     result = {
         "what": f"{arguments.experiment} of Peters et al. (2018), {arguments.recipes} recipes",
         "settings": arguments.set,
         "tasks": {task: told(arguments.experiment, task, runs) for task, runs in tasks.items()},
-        "circumstances": circumstances(2),
+        "circumstances": circumstances(n_threads),
     }
     write_result(arguments.out / f"{arguments.experiment}.json", result)
     picture = arguments.out / f"{arguments.experiment}.png"
     if arguments.experiment == "figure1":
-        draw_learning(tasks, arguments, picture)
+        draw_learning(tasks, picture)
     elif arguments.experiment == "figure2":
         draw_weights(tasks, picture)
     else:
         for task, runs in tasks.items():
             of_task = picture.with_stem(f"{picture.stem}-{task}")
-            save_scores(of_task, scores_of(runs), xlabel=f"{task}: {runs_metric(runs)} (%)")
+            label = f"{task}: {runs_metric(runs)} on {split_of(arguments.experiment, runs)} (%)"
+            save_scores(of_task, scores_of(arguments.experiment, runs), xlabel=label)
 
 
 def runs_of(task: str, arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
@@ -135,16 +141,17 @@ def runs_of(task: str, arguments: argparse.Namespace) -> dict[str, dict[str, Any
 
 def told(experiment: str, task: str, runs: Mapping[str, Any]) -> dict[str, Any]:
     """A task's part of the results, printed too."""
-    rows, seeds = {}, scores_of(runs)
-    first = measured(next(iter(runs.values())))["mean"]
+    rows, seeds, split = {}, scores_of(experiment, runs), split_of(experiment, runs)
+    first = next(iter(runs.values()))[split]["mean"]
     for name, results in runs.items():
-        scores = measured(results)
+        scores = results[split]
         paper = PAPER.get(experiment, {}).get(task, {}).get(name)
         fewer = error_reduction(scores["mean"], first)
         rows[name] = {
             "mean": scores["mean"],
             "deviation": scores["deviation"],
             "scores": seeds[name],
+            "dev": {key: results["dev"][key] for key in ("mean", "deviation")},
             "error_reduction": fewer,
             "paper": paper,
             "seconds": [run["seconds"] for run in results["runs"].values()],
@@ -152,11 +159,11 @@ def told(experiment: str, task: str, runs: Mapping[str, Any]) -> dict[str, Any]:
         }
         beside = "" if paper is None else f"   paper {paper:.2f}"
         print(
-            f"{task:<6} {name:<32} {scores['mean']:6.2f} ± {scores['deviation']:4.2f}   "
+            f"{task:<6} {name:<32} {split:<4} {scores['mean']:6.2f} ± {scores['deviation']:4.2f}   "
             f"{fewer:5.1f} % fewer errors{beside}"
         )
     recipe = next(iter(runs.values()))["recipe"]
-    return {"metric": runs_metric(runs), "data": recipe["data"], "rows": rows}
+    return {"metric": runs_metric(runs), "split": split, "data": recipe["data"], "rows": rows}
 
 
 def runs_metric(runs: Mapping[str, Any]) -> str:
@@ -164,17 +171,21 @@ def runs_metric(runs: Mapping[str, Any]) -> str:
     return str(next(iter(runs.values()))["metric"])
 
 
-def scores_of(runs: Mapping[str, Any]) -> dict[str, Sequence[float]]:
+def split_of(experiment: str, runs: Mapping[str, Any]) -> str:
+    """What the scores of an experiment are of: `dev` or `test`."""
+    return "test" if experiment == "table1" and next(iter(runs.values()))["test"] else "dev"
+
+
+def scores_of(experiment: str, runs: Mapping[str, Any]) -> dict[str, Sequence[float]]:
     """Of each variant, one score per seed."""
+    split = split_of(experiment, runs)
     return {
-        name: [of[results["metric"]] for of in measured(results)["seeds"].values()]
+        name: [of[results["metric"]] for of in results[split]["seeds"].values()]
         for name, results in runs.items()
     }
 
 
-def draw_learning(
-    tasks: Mapping[str, Mapping[str, Any]], arguments: argparse.Namespace, path: Path
-) -> None:
+def draw_learning(tasks: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     """Figure 1: score by updates with all data, and by share of the data."""
     rows = []
     for task, runs in tasks.items():
@@ -188,7 +199,7 @@ def draw_learning(
         for name, results in runs.items():
             places, heights = shares.setdefault(name.partition(",")[0], ([], []))
             places.append(100 * results["recipe"]["data"]["share"])
-            heights.append(measured(results)["mean"])
+            heights.append(results["dev"]["mean"])
         ylabel = f"{task}: {metric} on dev (%)"
         rows.append(
             [
@@ -205,7 +216,7 @@ def learning_curve(output: Path, metric: str) -> tuple[list[float], list[float]]
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     measured_lines = [line for line in lines if f"dev/{metric}" in line]
     return (
-        [line["step"] for line in measured_lines],
+        [float(line["step"]) for line in measured_lines],
         [line[f"dev/{metric}"] for line in measured_lines],
     )
 

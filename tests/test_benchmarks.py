@@ -406,3 +406,72 @@ def test_ways_to_combine_directions_are_compared(tmp_path, monkeypatch):
     result = json.loads(out.read_text())
     assert result["tokens"] == 6 and list(result["ways"]) == list(combining.WAYS)
     assert all(0 < row["mrr"] <= 1 < row["perplexity"] for row in result["ways"].values())
+
+
+@pytest.fixture
+def paper(tmp_path, monkeypatch):
+    """The module, with runs that take no time: the second seed is two points above the first."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    module = importlib.import_module("paper")
+    made = []
+
+    def results_of(recipe, settings, output, *, begun):
+        made.append(str(output))
+        lines = [json.dumps({"step": step, "dev/f1": 4.0 * step}) for step in (5, 10)]
+        (output / "seed-1").mkdir(parents=True, exist_ok=True)
+        (output / "seed-1" / "metrics.jsonl").write_text("\n".join(lines))
+        elmo = 10 * ("encoder=elmo" in settings)
+        share = float(dict(each.split("=") for each in settings).get("data.share", 1))
+        scores = {
+            split: {
+                "mean": start + elmo + 1.0,
+                "deviation": 2**0.5,
+                "seeds": {str(k): {"f1": start + elmo + 2.0 * k} for k in (0, 1)},
+            }
+            for split, start in (("dev", 60.0), ("test", 50.0))
+        }
+        weights = {"input": [[0.2, 0.3, 0.5]], "output": [[0.6, 0.4, 0.0]]}
+        run = {"seconds": 1.0, "layer_weights": weights}
+        return {
+            "recipe": {"output": str(output), "data": {"share": share}},
+            "metric": "f1",
+            "threads": 3,
+            "runs": {"1": run, "2": run},
+            **(scores if "ner" in recipe else {**scores, "test": None}),
+        }
+
+    monkeypatch.setattr(module, "results_of", results_of)
+
+    def run(experiment):
+        given = [experiment, str(tmp_path / "runs"), "--tasks", "ner", "srl"]
+        monkeypatch.setattr(sys, "argv", ["paper.py", *given, "--out", str(tmp_path / "out")])
+        module.main()
+        return json.loads((tmp_path / "out" / f"{experiment}.json").read_text())
+
+    return run, made
+
+
+def test_table_1_is_of_test_where_there_is_one_and_the_others_are_of_dev(paper, tmp_path, capsys):
+    run, _ = paper
+    tasks = run("table1")["tasks"]
+    assert [tasks[task]["split"] for task in ("ner", "srl")] == ["test", "dev"]
+    row = tasks["ner"]["rows"]["+ ELMo"]
+    assert (row["mean"], row["scores"], row["dev"]["mean"]) == (61.0, [60.0, 62.0], 71.0)
+    assert row["error_reduction"] == pytest.approx(100 * 10 / 49) and row["paper"] == 92.22
+    assert "ner    + ELMo" in (told := capsys.readouterr().out)
+    assert "test  61.00 ± 1.41    20.4 % fewer errors   paper 92.22" in told
+    result = run("table2")
+    assert result["circumstances"]["hardware"].endswith(", 3 threads")
+    assert {of["split"] for of in result["tasks"].values()} == {"dev"}
+    assert result["tasks"]["srl"]["rows"]["all layers, λ = 1"]["mean"] == 71.0
+    assert (tmp_path / "out" / "table2-srl.png").exists()
+
+
+def test_figures_are_drawn_and_share_the_runs_of_tables(paper, tmp_path):
+    run, made = paper
+    run("table1")
+    before = set(made)
+    run("figure1")
+    assert before < set(made)
+    run("figure2")
+    assert all((tmp_path / "out" / f"figure{k}.png").exists() for k in (1, 2))

@@ -1,5 +1,6 @@
 """Recipes: TOML files whose values can be replaced one by one, as on a command line."""
 
+import json
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,6 +26,11 @@ def read_values(path: str | Path, overrides: Iterable[str] = ()) -> dict[str, An
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not TOML: {error}") from None
     return overridden(values, overrides)
+
+
+def quoted(text: str) -> str:
+    """A text as the value of an override, whatever else it might be read as."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def overridden(values: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:

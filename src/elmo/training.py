@@ -324,8 +324,8 @@ class MetricLog:
                 from torch.utils.tensorboard import SummaryWriter
             except ImportError:
                 raise ValueError(
-                    "TensorBoard is not installed: pip install 'elmo-torch[train]', or set "
-                    "log.tensorboard = false"
+                    "TensorBoard is not installed: pip install 'elmo-torch[train]', or set the "
+                    "recipe's tensorboard to false"
                 ) from None
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / METRICS_FILE

@@ -121,7 +121,8 @@ def size(*lengths):
 def test_what_does_not_fit_is_refused_with_both_sizes(tmp_path):
     said = (
         f"layers of 2 sentences by counting:0 take {size(3, 1)} bytes, but the cache {tmp_path} "
-        f'may hold {size(3, 1) - 1} bytes: raise max_bytes, or set encoder_mode = "on_the_fly"'
+        f"may hold {size(3, 1) - 1} bytes: raise max_bytes (cache_gb in a recipe), or set "
+        'encoder_mode = "on_the_fly"'
     )
     with pytest.raises(ValueError, match=re.escape(said)):
         cached_layers(CountingEncoder(), [["a"] * 3, ["b"]], tmp_path, max_bytes=size(3, 1) - 1)
@@ -177,7 +178,9 @@ def test_the_bound_holds_and_the_layers_are_right_whatever_came_before(
         encoder = CountingEncoder(seed)
         sentences = [["w"] * n for n in lengths]
         if size(*lengths) > bound:
-            with pytest.raises(ValueError, match="raise max_bytes"):
+            with pytest.raises(
+                ValueError, match=re.escape("raise max_bytes (cache_gb in a recipe)")
+            ):
                 cached_layers(encoder, sentences, folder, max_bytes=bound)
             continue
         check(cached_layers(encoder, sentences, folder, max_bytes=bound), encoder, sentences)

@@ -133,6 +133,17 @@ def test_a_run_that_was_broken_off_ends_as_one_that_was_not(tmp_path, monkeypatc
     ]
 
 
+def test_a_model_that_was_being_replaced_when_a_run_was_killed_is_put_back(tmp_path):
+    recipe = toy_recipe(tmp_path, training__n_epochs=2)
+    results = train_task(recipe)
+    folder = Path(recipe.output) / "seed-1"
+    for name in (TASK_FILE, WEIGHTS_FILE):  # as after the first two renames
+        (folder / name).rename(folder / f"{name}.0123abcd.old")
+    again = train_task(recipe, resume=True)
+    assert again.dev == results.dev == {1: Trained.load(folder).scores}
+    assert not list(folder.glob("*.old"))
+
+
 def test_another_recipe_does_not_go_on_with_a_run(tmp_path):
     train_task(toy_recipe(tmp_path, training__n_epochs=1))
     other = toy_recipe(tmp_path, training__n_epochs=2, model__hidden_dim=13)
@@ -153,6 +164,25 @@ def test_speed_is_of_the_time_since_the_last_report(tmp_path, monkeypatch):
     train_task(toy_recipe(tmp_path, training__n_epochs=2), report=told.append)
     # Twenty examples in five steps, each of which looks at the clock once.
     assert [each.examples_per_second for each in told] == [20 / 5, 20 / 5]
+
+
+def test_the_log_has_the_mean_loss_of_all_steps_however_often_they_are_reported(
+    tmp_path, monkeypatch
+):
+    step, losses = fit.Fit._step, []
+
+    def kept(self, batch):
+        losses.append(step(self, batch))
+        return losses[-1]
+
+    monkeypatch.setattr(fit.Fit, "_step", kept)
+    monkeypatch.setattr(fit, "TELL_SECONDS", 0.0)
+    recipe, told = toy_recipe(tmp_path, training__n_epochs=2), []
+    train_task(recipe, report=told.append)
+    assert [each.loss for each in told] == losses and len(losses) == 10
+    lines = (Path(recipe.output) / "seed-1" / "metrics.jsonl").read_text().splitlines()
+    logged = [json.loads(line)["train/loss"] for line in lines if "train/loss" in line]
+    assert logged == pytest.approx([sum(losses[:5]) / 5, sum(losses[5:]) / 5])
 
 
 def test_dev_that_gets_no_better_ends_a_run(tmp_path):
@@ -240,6 +270,52 @@ def test_an_encoder_of_another_size_is_refused(tmp_path):
         Trained.load(tmp_path / "runs")
     with pytest.raises(ValueError, match=r"trained on 1 encoders \(elmo.*\), but 0 are given"):
         Trained.load(tmp_path / "runs", encoder="none")
+
+
+def test_a_token_with_white_space_around_it_is_learned_from(tmp_path):
+    recipe = toy_recipe(tmp_path, training__n_epochs=1)
+    with open(recipe.data.train[0], "a", encoding="utf-8") as file:
+        file.write("Oslo\u00a0 B-LOC\n\u00a0 O\n\n")
+    train_task(recipe)
+    assert "Oslo" in (words := Trained.load(recipe.output).vocabulary) and "Oslo\u00a0" not in words
+
+
+@pytest.mark.parametrize("spec", ["none", "elmo", "static:a.txt+elmo"])
+def test_words_begin_with_one_file_of_static_vectors_alone(tmp_path, spec):
+    recipe = toy_recipe(tmp_path, input__words=spec)
+    with pytest.raises(ValueError, match=f'{re.escape(spec)}", but static:FILE is wanted'):
+        train_task(recipe)
+
+
+def test_a_model_whose_encoder_was_moved_is_told_where_it_is(tmp_path):
+    vectors = tmp_path / "words.txt"
+    vectors.write_text("Ada 1 0\nOslo 0 1\n")
+    recipe = toy_recipe(
+        tmp_path,
+        encoder=f"static:{vectors}",
+        encoder_mode="on_the_fly",
+        input__words=f"static:{vectors}",
+        input__word_dim=2,
+        training__n_epochs=1,
+    )
+    results = train_task(recipe)
+    moved = vectors.rename(tmp_path / "moved.txt")
+    with pytest.raises(FileNotFoundError, match=r"words.txt does not exist.* by encoder \(--enc"):
+        Trained.load(recipe.output)
+    trained = Trained.load(recipe.output, encoder=f"static:{moved}")
+    dev = trained.task.read(Path(recipe.data.dev[0]), recipe.model)
+    assert trained.evaluate(dev) == results.dev[1]
+
+
+@pytest.mark.parametrize("absent", ["recipe", "labels", "encoders", "scores"])
+def test_a_damaged_model_is_told(tmp_path, absent):
+    values = {"format": "elmo-task", "version": 1, "recipe": {"task": "tagging"}, "labels": {}}
+    values |= {"encoders": [], "scores": {}}
+    del values[absent]
+    (tmp_path / "seed-1").mkdir()
+    (tmp_path / "seed-1" / TASK_FILE).write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=f"task.json is damaged: it has no {absent}"):
+        Trained.load(tmp_path)
 
 
 def test_a_folder_without_a_model_is_told(tmp_path):

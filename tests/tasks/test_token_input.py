@@ -114,8 +114,10 @@ def test_nothing_to_know_a_token_by_is_refused():
         TokenInput(InputConfig(word_dim=0, char_filters=0), 5, (Fake(),), where="output")
 
 
-def test_a_token_is_known_by_itself_whatever_stands_beside_it():
-    inputs = TokenInput(InputConfig(), len(VOCABULARY), (Fake(),)).eval()
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_a_token_is_known_by_itself_whatever_stands_beside_it(layer_norm):
+    mix = MixConfig(layer_norm=layer_norm)
+    inputs = TokenInput(InputConfig(), len(VOCABULARY), (Fake(),), mix).eval()
     source = features(Fake())
     together = inputs(source.batch(SENTENCES)).input
     for i, sentence in enumerate(SENTENCES):

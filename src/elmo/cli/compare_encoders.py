@@ -27,8 +27,11 @@ def compare_encoders(
     --output runs/ner
     """
     from elmo.plots import save_scores
+    from elmo.plots.figure import picture_path
     from elmo.tasks.comparison import compare_encoders as compare
 
+    output.mkdir(parents=True, exist_ok=True)
+    picture = picture_path(output / "comparison.png")  # before hours are spent
     metric, compared = compare(
         recipe,
         [encoder.strip() for encoder in encoders.split(",")],
@@ -39,7 +42,7 @@ def compare_encoders(
     values = {"metric": metric, "encoders": [asdict(each) for each in compared]}
     (output / "comparison.json").write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
     save_scores(
-        output / "comparison.png",
+        picture,
         {each.encoder: each.scores for each in compared},
         xlabel=f"{metric} on {compared[0].split} (%)",
     )
@@ -55,4 +58,4 @@ def compare_encoders(
             f"{each.n_parameters:>12,}  {timedelta(seconds=round(each.seconds))!s:>8}  "
             f"{each.peak_memory / 1e9:>5.1f} GB"
         )
-    console.print(f"The picture is {output / 'comparison.png'}.")
+    console.print(f"The picture is {picture}.")

@@ -7,7 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from elmo.cli.console import console, counting
-from elmo.cli.options import Device, existing
+from elmo.cli.options import Device, existing, writable
 
 
 def evaluate(
@@ -28,6 +28,8 @@ def evaluate(
     """
     from elmo.tasks.trained import Trained
 
+    if output is not None:
+        writable(output)
     trained = Trained.load(model, encoder=encoder, device=device)
     task, settings = trained.task, trained.recipe.model
     examples = [each for path in data for each in task.read(existing(path), settings)]

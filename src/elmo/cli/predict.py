@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from elmo.cli.console import console, counting
-from elmo.cli.options import Device, existing
+from elmo.cli.options import Device, existing, writable
 
 
 def predict(
@@ -32,6 +32,7 @@ def predict(
     from elmo.tasks.trained import Trained
     from elmo.text import WHITESPACE, Tokenizer
 
+    writable(output)
     trained = Trained.load(model, encoder=encoder, device=device)
     task = trained.task
     if text or tokenized:
@@ -39,6 +40,8 @@ def predict(
         examples = task.read_text(existing(input), tokenizer)
     else:
         examples = task.read(existing(input), trained.recipe.model, labelled=False)
+    if not examples:
+        raise ValueError(f"{input} holds nothing to answer: no line has a token")
     with counting("Answering", len(examples)) as advance:
         answers = trained.predict(examples, progress=advance)
     task.write(output, examples, answers)

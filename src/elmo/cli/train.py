@@ -33,11 +33,12 @@ def train(
 
     On several GPUs, or in several processes: torchrun --nproc-per-node 2 -m elmo train …
     """
+    from elmo.recipe_file import quoted
     from elmo.tasks.recipe import read_task_recipe
 
     overrides = list(set or ())
     if output is not None:
-        overrides.append(f"output={output}")
+        overrides.append(f"output={quoted(str(output))}")
     settings = read_task_recipe(recipe, overrides)
 
     from elmo.tasks.run import train_task

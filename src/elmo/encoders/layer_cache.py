@@ -118,8 +118,8 @@ def cached_layers(
     if (size := cache.size_of(wanted)) > max_bytes:
         raise ValueError(
             f"layers of {len(wanted):,} sentences by {encoder.name} take {_shown(size)}, but the "
-            f"cache {folder} may hold {_shown(max_bytes)}: raise max_bytes, or set "
-            'encoder_mode = "on_the_fly"'
+            f"cache {folder} may hold {_shown(max_bytes)}: raise max_bytes (cache_gb "
+            'in a recipe), or set encoder_mode = "on_the_fly"'
         )
     segments = cache.segments_with(wanted)
     if _missing(wanted, segments):
@@ -197,7 +197,8 @@ class _Cache:
                         f"layers of {len(wanted):,} sentences by {self.encoder.name} take "
                         f"{_shown(self.size_of(wanted))}, but of the {_shown(self.max_bytes)} that "
                         f"the cache {self.folder} may hold, another process is filling too many: "
-                        'wait for it, raise max_bytes, or set encoder_mode = "on_the_fly"'
+                        "wait for it, raise max_bytes (cache_gb in a recipe), or set encoder_mode "
+                        '= "on_the_fly"'
                     )
             check_room(self.own, self.size_of(missing))
             n_tokens = sum(map(len, missing.values()))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.config import config_to_dict
+from elmo.recipe_file import quoted
 from elmo.tasks.recipe import read_task_recipe
 from elmo.tasks.run import RESULTS_FILE
 
@@ -68,15 +69,18 @@ def compare_encoders(
         The metric's name, and the results in the encoders' order.
 
     Raises:
-        ValueError: If an encoder is given twice, or a run fails.
+        ValueError: If an encoder is given twice or names none, or a run fails.
     """
     if not encoders or len(set(encoders)) < len(encoders):
         raise ValueError(f"encoders are {list(encoders)}, but distinct ones are wanted")
+    settings = {encoder: [*overrides, f"encoder={quoted(encoder)}"] for encoder in encoders}
+    for of_encoder in settings.values():  # before hours are spent on the first
+        read_task_recipe(recipe, of_encoder)
     found = []
     for encoder in encoders:
         folder = Path(output) / re.sub(r"[^\w.+-]+", "_", encoder).strip("_")
-        settings = [*overrides, f"encoder={json.dumps(encoder)}"]
-        found.append(results_of(recipe, settings, folder, begun=begun and partial(begun, encoder)))
+        told = begun and partial(begun, encoder)
+        found.append(results_of(recipe, settings[encoder], folder, begun=told))
     first = measured(found[0])["mean"]
     compared = []
     for encoder, results in zip(encoders, found, strict=True):
@@ -126,7 +130,7 @@ def results_of(
     Raises:
         ValueError: If the folder holds runs by another recipe, or a run fails.
     """
-    settings = [*overrides, f"output={json.dumps(str(output))}"]
+    settings = [*overrides, f"output={quoted(str(output))}"]
     wanted = config_to_dict(read_task_recipe(recipe, settings))
     path = Path(output) / RESULTS_FILE
     if not path.exists() or _read(path)["recipe"] != wanted:

@@ -8,7 +8,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,32 @@ class Fitted:
     stopped: str
 
 
+@dataclass
+class _Steps:
+    """What was learned since something was told.
+
+    Attributes:
+        begun: When that was, in seconds.
+        losses: Of each step.
+        n_examples: Of all.
+    """
+
+    begun: float
+    losses: list[float] = field(default_factory=list)
+    n_examples: int = 0
+
+    def add(self, loss: float, n_examples: int) -> None:
+        self.losses.append(loss)
+        self.n_examples += n_examples
+
+    def mean_loss(self) -> float:
+        return float(np.mean(self.losses))
+
+    def speed(self, now: float) -> float:
+        """Examples per second."""
+        return self.n_examples / max(now - self.begun, 1e-9)
+
+
 class Fit:
     """A run under way.
 
@@ -146,33 +172,33 @@ class Fit:
 
     def _train(self, log: MetricLog | None) -> None:
         every = self.settings.every_steps
-        told = saved = time.monotonic()
-        losses, n_examples = [], 0
+        saved = time.monotonic()
+        unreported, unlogged = _Steps(saved), _Steps(self.budget.seconds)
         while not self._over() or not self.n_steps:  # a model there has to be
             batches = self._batches(self.epoch)
             while self.position < len(batches):
                 batch = batches[self.position]
-                losses.append(self._step(batch))
-                n_examples += len(batch)
+                loss = self._step(batch)
+                unreported.add(loss, len(batch))
+                unlogged.add(loss, len(batch))
                 self.position += 1
                 due = self._at_end() or (
                     self.n_steps % every == 0 if every else self.position == len(batches)
                 )
                 now = time.monotonic()
-                if due or now - told > TELL_SECONDS:
-                    epochs = self.epoch + self.position / len(batches)
-                    speed = n_examples / max(now - told, 1e-9)
-                    self._tell(log if due else None, float(np.mean(losses)), speed, epochs)
-                    losses, n_examples = [], 0
+                if told := due or now - unreported.begun > TELL_SECONDS:
+                    self._report(unreported, now)
                 if due:
+                    self._log(log, unlogged, self.epoch + self.position / len(batches))
                     self._measure(log)
+                    unlogged = _Steps(self.budget.seconds)
                 elif now - saved > SAVE_SECONDS:
                     with self.budget.paused():
                         self._save()
                 if due or now - saved > SAVE_SECONDS:
                     saved = time.monotonic()
-                if not losses:
-                    told = time.monotonic()
+                if told:
+                    unreported = _Steps(time.monotonic())
                 if due and self._over():
                     return
             self.epoch, self.position = self.epoch + 1, 0
@@ -221,23 +247,30 @@ class Fit:
             )
         return loss.item()
 
-    def _tell(self, log: MetricLog | None, loss: float, speed: float, epochs: float) -> None:
+    def _log(self, log: MetricLog | None, steps: _Steps, epochs: float) -> None:
+        """Write a line about the steps since the last one."""
+        if log is None:
+            return
+        seconds = self.budget.seconds
+        log.write(
+            self.n_steps,
+            {
+                "train/loss": steps.mean_loss(),
+                "train/learning_rate": self.optimiser.rate(self.budget.progress(self.n_steps)),
+                "train/examples_per_second": steps.speed(seconds),
+                "train/epochs": epochs,
+                "train/minutes": seconds / 60,
+            },
+        )
+
+    def _report(self, steps: _Steps, now: float) -> None:
+        """Tell whoever draws it where the run stands."""
+        if self.report is None or not self.accelerator.is_main_process:
+            return
         share = self.budget.progress(self.n_steps)
-        if log is not None:
-            log.write(
-                self.n_steps,
-                {
-                    "train/loss": loss,
-                    "train/learning_rate": self.optimiser.rate(share),
-                    "train/examples_per_second": speed,
-                    "train/epochs": epochs,
-                    "train/minutes": self.budget.seconds / 60,
-                },
-            )
-        if self.report is not None and self.accelerator.is_main_process:
-            left = self.budget.seconds * (1 - share) / max(share, 1e-9)
-            best = self.scores.get(self.metric)
-            self.report(Progress(self.seed, share, self.n_steps, speed, left, loss, best))
+        left = self.budget.seconds * (1 - share) / max(share, 1e-9)
+        best, speed = self.scores.get(self.metric), steps.speed(now)
+        self.report(Progress(self.seed, share, self.n_steps, speed, left, steps.mean_loss(), best))
 
     def _measure(self, log: MetricLog | None) -> None:
         """Measure on dev; keep the model if it is the best so far; save where the run stands."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.config import check_dropout, check_positive, config_from_dict
+from elmo.encoders.specification import read_specification
 from elmo.recipe_file import read_values
 from elmo.tasks.registry import task_named
 from elmo.training import OptimiserConfig
@@ -53,7 +54,7 @@ class MixConfig:
     Args:
         layers: `all` for a learned mix; `last` or the number of a layer for that one alone.
         gamma: Whether the scale γ is learned, or stays 1.
-        layer_norm: Whether layers are normalised first.
+        layer_norm: Whether layers are normalised first, those of each sentence by themselves.
         l2: λ of the penalty on the weights before the softmax: 0.001 lets them differ, 1 comes
             close to an average of the layers (table 2).
         dropout: Of the mixed vectors.
@@ -155,7 +156,7 @@ class TaskRecipe:
     """A task model: with these settings, data and a seed give one model and its scores.
 
     Args:
-        task: Its name, as `elmo tasks` lists them.
+        task: Its name, as in `registry.TASKS`.
         output: Folder of models, scores and logs.
         data: What to learn from and to measure on.
         encoder: What gives each token its vector: `none`, `elmo`, `static:FILE`,
@@ -205,6 +206,7 @@ class TaskRecipe:
                 )
         if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds is {self.seeds}, but distinct numbers from 0 up are wanted")
+        read_specification(self.encoder)
         check_positive(self, "cache_gb")
 
 
@@ -227,5 +229,6 @@ def task_recipe(values: dict[str, Any], where: str) -> TaskRecipe:
     """
     recipe = config_from_dict(TaskRecipe, values, where)
     settings = task_named(recipe.task).settings
-    model: Any = config_from_dict(settings, recipe.model or {}, f"{where}: [model]")
+    given = {} if recipe.model is None else recipe.model
+    model: Any = config_from_dict(settings, given, f"{where}: [model]")
     return dataclasses.replace(recipe, model=model)

@@ -22,7 +22,7 @@ from elmo.checkpoints.download import cache_folder
 from elmo.config import config_to_dict
 from elmo.encoders.encoder import Encoder
 from elmo.encoders.layer_cache import cached_layers
-from elmo.encoders.specification import open_encoders
+from elmo.encoders.specification import STATIC, open_encoders, read_specification
 from elmo.folder_lock import alone_in
 from elmo.tasks.documents import fitted_documents, open_token_encoders
 from elmo.tasks.features import Features, LayersOf, words_of
@@ -30,7 +30,7 @@ from elmo.tasks.fit import Fit, Fitted, Progress, accelerator_for
 from elmo.tasks.recipe import TaskRecipe
 from elmo.tasks.registry import task_named
 from elmo.tasks.task import ReadsTraining
-from elmo.tasks.trained import TASK_FILE, Trained, new_model, with_seed
+from elmo.tasks.trained import TASK_FILE, Trained, new_model, recover_model, with_seed
 from elmo.text import write_lines
 from elmo.training_state import STATE_FILE
 
@@ -100,7 +100,7 @@ def train_task(
     output = Path(recipe.output)
     with alone_in(output) if accelerator.is_main_process else nullcontext():
         if accelerator.is_main_process:
-            _check_output(output, resume=resume)
+            _prepare_output(output, resume=resume)
         accelerator.wait_for_everyone()
         task = task_named(recipe.task)
         data = read_data(recipe)
@@ -263,7 +263,10 @@ def _layer_sources(
 
 def _take_words(embedding: Any, spec: str, words: Sequence[str]) -> None:
     """Let words begin with the vectors that a file has for them."""
-    (encoder,) = open_encoders(spec)
+    parts = read_specification(spec)
+    if [part.kind for part in parts] != [STATIC]:
+        raise ValueError(f'input.words is "{spec}", but static:FILE is wanted')
+    (encoder,) = open_encoders(parts)
     (vectors,) = encoder.encode_layers([list(words)])
     if embedding is None or vectors.shape[-1] != embedding.weight.shape[1]:
         raise ValueError(
@@ -275,12 +278,15 @@ def _take_words(embedding: Any, spec: str, words: Sequence[str]) -> None:
         embedding.weight.copy_(torch.where(known, found, embedding.weight))
 
 
-def _check_output(folder: Path, *, resume: bool) -> None:
+def _prepare_output(folder: Path, *, resume: bool) -> None:
+    """Refuse runs that are not to be gone on with; put back what killed ones left half replaced."""
     found = [p for name in (TASK_FILE, STATE_FILE) for p in folder.glob(f"seed-*/{name}")]
     if found and not resume:
         raise ValueError(
             f"{folder} holds runs already: give another output, or --resume to go on with them"
         )
+    for run in folder.glob("seed-*"):
+        recover_model(run)
 
 
 def _write_results(recipe: TaskRecipe, results: TaskResults) -> None:

@@ -120,10 +120,12 @@ class TokenInput(nn.Module):
     def _mixed(
         self, mixes: nn.ModuleList, encoded: Sequence[Tensor], batch: SentenceBatch
     ) -> list[Tensor]:
-        return [
-            functional.dropout(mix(layers, batch.mask), self.mix.dropout, self.training)
+        # Each sentence by itself: where layers are normalised, its neighbours have no part in it.
+        mixed = (
+            torch.vmap(mix, in_dims=(1, 0))(layers, batch.mask)
             for mix, layers in zip(mixes, encoded, strict=False)
-        ]
+        )
+        return [functional.dropout(part, self.mix.dropout, self.training) for part in mixed]
 
 
 def _mixes(encoders: Sequence[Encoder], config: MixConfig) -> nn.ModuleList:

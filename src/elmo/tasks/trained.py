@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from elmo.checkpoints.folder import load_tensors
-from elmo.checkpoints.together import replaced_together
+from elmo.checkpoints.together import replaced_together, take_back
 from elmo.config import config_to_dict, read_json
 from elmo.encoders.encoder import Encoder, EncoderRecord, check_same, record
 from elmo.encoders.specification import TFIDF
@@ -31,6 +31,7 @@ from elmo.text import Vocabulary
 logger = logging.getLogger(__name__)
 
 TASK_FILE, WEIGHTS_FILE, WORDS_FILE = "task.json", "task.safetensors", "words.txt"
+OTHER_FILES = (WEIGHTS_FILE, WORDS_FILE)
 FORMAT, FORMAT_VERSION = "elmo-task", 1
 
 
@@ -88,21 +89,13 @@ class Trained:
         """
         folder = best_run(Path(folder))
         where = folder / TASK_FILE
-        values = read_json(where)
-        if values.get("format") != FORMAT:
-            raise ValueError(f'{where} is not of a task model: no "format": "{FORMAT}"')
-        if values.get("version") != FORMAT_VERSION:
-            raise ValueError(
-                f"{where} has format version {values.get('version')}, but this program reads "
-                f"version {FORMAT_VERSION}: install a newer elmo-torch"
-            )
+        values = _read_about(where)
         recipe = task_recipe(values["recipe"], str(where))
         target = named_device(device)
         if encoder is None or isinstance(encoder, str):
-            encoder = open_token_encoders(
-                task_named(recipe.task), encoder or recipe.encoder, device=str(target)
-            )
-        encoders = tuple(encoder)
+            encoders = _opened(recipe, encoder, device=str(target))
+        else:
+            encoders = tuple(encoder)
         check_encoders(encoders, [EncoderRecord(**each) for each in values["encoders"]], where)
         vocabulary = Vocabulary.read(folder / WORDS_FILE)
         model = new_model(recipe, vocabulary, values["labels"], encoders)
@@ -120,9 +113,9 @@ class Trained:
             "encoders": [asdict(record(encoder)) for encoder in self.encoders],
             "scores": self.scores,
         }
-        files = (WEIGHTS_FILE, WORDS_FILE)
-        with replaced_together(Path(folder), TASK_FILE, files) as beside:
-            beside(TASK_FILE).write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+        with replaced_together(Path(folder), TASK_FILE, OTHER_FILES) as beside:
+            text = json.dumps(values, indent=1, ensure_ascii=False) + "\n"
+            beside(TASK_FILE).write_text(text, encoding="utf-8")
             self.vocabulary.write(beside(WORDS_FILE))
             tensors = {k: v.detach().cpu().contiguous() for k, v in self.model.state_dict().items()}
             try:
@@ -222,10 +215,45 @@ def best_run(folder: Path) -> Path:
     runs = sorted(folder.glob(f"seed-*/{TASK_FILE}"))
     if not runs:
         raise FileNotFoundError(f"{folder} holds no task model: there is no {TASK_FILE}")
-    values = [read_json(run) for run in runs]
+    values = [_read_about(run) for run in runs]
     metric = task_named(values[0]["recipe"]["task"]).metric(values[0]["labels"])
     best = max(range(len(runs)), key=lambda i: values[i]["scores"].get(metric, 0.0))
     return runs[best].parent
+
+
+def _read_about(where: Path) -> dict[str, Any]:
+    """What the file of a model says of it."""
+    values = read_json(where)
+    if values.get("format") != FORMAT:
+        raise ValueError(f'{where} is not of a task model: no "format": "{FORMAT}"')
+    if values.get("version") != FORMAT_VERSION:
+        raise ValueError(
+            f"{where} has format version {values.get('version')}, but this program reads "
+            f"version {FORMAT_VERSION}: install a newer elmo-torch"
+        )
+    absent = [key for key in ("recipe", "labels", "encoders", "scores") if key not in values]
+    if absent:
+        raise ValueError(f"{where} is damaged: it has no {', '.join(absent)}")
+    return values
+
+
+def _opened(recipe: TaskRecipe, encoder: str | None, *, device: str) -> tuple[Encoder, ...]:
+    """The encoders of a model, or what is given in their place."""
+    task = task_named(recipe.task)
+    if encoder is not None:
+        return open_token_encoders(task, encoder, device=device)
+    try:
+        return open_token_encoders(task, recipe.encoder, device=device)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"{error}. The model was trained on it: if it lies elsewhere now, say where by encoder "
+            "(--encoder)"
+        ) from None
+
+
+def recover_model(folder: Path) -> None:
+    """Put back the model that a process was replacing when it was killed; nobody else may write."""
+    take_back(folder, TASK_FILE, OTHER_FILES)
 
 
 def with_seed(recipe: TaskRecipe, seed: int) -> TaskRecipe:
