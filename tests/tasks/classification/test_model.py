@@ -121,6 +121,12 @@ def test_a_perceptron_has_the_layers_it_is_told_to():
         assert sum(isinstance(layer, torch.nn.Linear) for layer in layers) == n_layers
 
 
+def test_a_new_perceptron_lets_texts_differ_as_much_above_it_as_below():
+    layers, _ = perceptron(200, 200, 3, dropout=0.0)
+    found = layers(torch.randn(50, 200))
+    assert 0.25 < found.square().mean().sqrt() < 1
+
+
 def test_an_encoder_at_the_output_of_a_network_that_has_none_is_refused():
     inputs = TokenInput(INPUT, len(VOCABULARY), (Fake(),), where="both")
     with pytest.raises(ValueError, match=r'no recurrent layers .* set where = "input"'):

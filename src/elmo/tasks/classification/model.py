@@ -15,6 +15,7 @@ from torch.nn import functional
 from elmo.config import check_dropout, check_positive
 from elmo.encoders.tfidf import Tfidf, TfidfConfig
 from elmo.tasks.features import SentenceBatch
+from elmo.tasks.linear import linear
 from elmo.tasks.task import TaskModel
 from elmo.tasks.token_input import TokenInput
 
@@ -158,7 +159,7 @@ class Pooled(TextClassifier):
         self.documents = documents
         dim = inputs.dim + (documents.dim if documents else 0)
         layers, out = perceptron(dim, config.hidden_dim, config.n_layers, config.dropout)
-        self.layers = nn.Sequential(layers, nn.Linear(out, len(labels)))
+        self.layers = nn.Sequential(layers, linear(out, len(labels)))
 
     def scores(self, batch: SentenceBatch) -> Float[Tensor, "batch labels"]:
         """See `TextClassifier`."""
@@ -183,6 +184,6 @@ def perceptron(
     """Layers of ReLU, dropout before each and before what follows; and the size of the output."""
     layers: list[nn.Module] = [nn.Dropout(dropout)]
     for _ in range(n_layers):
-        layers += [nn.Linear(dim, hidden_dim), nn.ReLU(), nn.Dropout(dropout)]
+        layers += [linear(dim, hidden_dim), nn.ReLU(), nn.Dropout(dropout)]
         dim = hidden_dim
     return nn.Sequential(*layers), dim
