@@ -171,6 +171,18 @@ def test_running_text_is_split_into_sentences(language, text, sentences):
     assert Tokenizer(language).sentences(text) == sentences
 
 
+def test_a_tokenizer_remembers_words_and_forgets_them_before_they_are_too_many(monkeypatch):
+    monkeypatch.setattr("elmo.text.MAX_REMEMBERED", 1000)
+    tokenizer = Tokenizer("en")
+    n_at_first = len(tokenizer._nlp.vocab)
+    n_remembered = []
+    for k in range(100):
+        text = f"Don't say word{k}a, word{k}b or (word{k}c)."
+        assert tokenizer(text) == tokenizer_of("en")(text)
+        n_remembered.append(len(tokenizer._nlp.vocab) - n_at_first)
+    assert 10 < max(n_remembered) < 300
+
+
 def test_a_lone_surrogate_in_raw_text_is_refused_in_words():
     with pytest.raises(ValueError, match="lone surrogate"):
         tokenizer_of("en")("a\ud800b")

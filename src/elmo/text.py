@@ -61,6 +61,10 @@ class Token(NamedTuple):
     end: int
 
 
+MAX_REMEMBERED = 2_000_000
+"""Characters of raw text after which a tokenizer forgets what it remembers of its words."""
+
+
 class Tokenizer:
     """Split raw text into tokens that know their character offsets.
 
@@ -75,10 +79,11 @@ class Tokenizer:
     def __init__(self, language: str = "en") -> None:
         self.language = language
         self._nlp = None if language == WHITESPACE else _blank_pipeline(language)
+        self._n_read = 0
 
     @cached_property
     def _sentences(self) -> Any:
-        nlp = self._nlp if self._nlp is not None else _blank_pipeline("xx")
+        nlp = _blank_pipeline("xx" if self._nlp is None else self.language)
         return nlp, nlp.add_pipe("sentencizer")
 
     def __call__(self, text: str) -> list[Token]:
@@ -93,13 +98,16 @@ class Tokenizer:
         if self._nlp is None:
             return _split_on_whitespace(text)
         check_text(text)
-        # spaCy keeps every new word for ever; the zone forgets them, so memory does not grow.
-        with self._nlp.memory_zone():
-            return [
-                Token(token.text, token.idx, token.idx + len(token.text))
-                for token in self._nlp.tokenizer(text)
-                if not token.is_space
-            ]
+        # spaCy keeps every new word for ever, which makes it several times as fast as to forget
+        # each text; beginning anew now and then bounds its memory.
+        self._n_read += len(text)
+        if self._n_read > MAX_REMEMBERED:
+            self._nlp, self._n_read = _blank_pipeline(self.language), len(text)
+        return [
+            Token(token.text, token.idx, token.idx + len(token.text))
+            for token in self._nlp.tokenizer(text)
+            if not token.is_space
+        ]
 
     def sentences(self, text: str) -> list[list[str]]:
         """Sentences of running text, as lists of tokens; a sentence ends at `.`, `!`, `?` and such.

@@ -128,7 +128,7 @@ def words_of(
 ) -> Vocabulary:
     """The words of training text that get a vector of their own, by falling frequency.
 
-    Not those with white space around them, which the file of a vocabulary cannot hold.
+    One with a newline in it or white space around it has none: a vocabulary file cannot hold it.
 
     Args:
         sentences: The text.
@@ -139,6 +139,7 @@ def words_of(
     for sentence in sentences:
         for token in sentence:
             word = token.lower() if lowercase else token
-            if word == word.strip():
-                counts[word] = counts.get(word, 0) + 1
+            if "\n" in word or word != word.strip():
+                continue
+            counts[word] = counts.get(word, 0) + 1
     return Vocabulary.from_counts(counts, min_count=min_count)

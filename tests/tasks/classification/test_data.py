@@ -79,6 +79,13 @@ def test_values_between_tabs_are_text_labels_and_id(write):
     assert not have_several_labels(texts[1:])
 
 
+def test_a_label_is_the_same_with_spaces_around_it_and_counts_once(write):
+    texts = read_texts(write("fine\tjoy, love\nwell\tlove ,joy, joy\n", "data.tsv"))
+    assert [text.labels for text in texts] == [("joy", "love"), ("love", "joy")]
+    (text,) = read_texts(write('{"text": "fine", "labels": ["joy", "joy"]}', "data.jsonl"))
+    assert text.labels == ("joy",)
+
+
 def test_a_header_is_no_text(write):
     assert len(read_texts(write("Sentence\tLabel\nfine\tgood\n", "data.tsv"))) == 1
 
@@ -109,6 +116,10 @@ def test_objects_have_a_text_or_tokens_and_a_label_or_labels(write):
         ("a.jsonl", '{"text": 3, "label": "x"}', '"text" is 3, but expected a string'),
         ("a.jsonl", '{"text": "", "label": "x"}', "the text '' has no tokens"),
         ("a.jsonl", '{"tokens": "a", "label": "x"}', "\"tokens\" is 'a', but expected a list"),
+        ("a.jsonl", '{"tokens": ["a", " "], "label": "x"}', "\"tokens\" is ['a', ' '], but each"),
+        ("a.jsonl", '{"tokens": ["\\ud800"], "label": "x"}', '"tokens" holds a lone surrogate'),
+        ("a.jsonl", '{"tokens": ["a"], "text": 3, "label": "x"}', '"text" is 3, but expected a'),
+        ("a.jsonl", '{"text": "a", "label": "\\ud800"}', '"label" holds a lone surrogate'),
     ],
 )
 def test_a_broken_line_is_refused_with_file_and_line(write, name, line, message):

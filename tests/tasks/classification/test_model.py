@@ -114,11 +114,35 @@ def test_terms_of_a_text_stand_beside_its_mean_or_alone():
         torch.testing.assert_close(model.scores(batch), expected)
 
 
+def test_means_and_terms_are_dropped_in_training_alone_and_their_mean_stays():
+    documents = Tfidf.fit(SENTENCES, TfidfConfig(min_documents=1))
+    inputs = TokenInput(INPUT, len(VOCABULARY))
+    config = PooledConfig(n_layers=0, dropout=0.5)
+    model = Pooled(config, inputs, LABELS, several=False, documents=documents)
+    read = []
+    model.layers.register_forward_pre_hook(lambda _, given: read.append(given[0].detach()))
+    batch = features().batch(SENTENCES)
+    model.eval().scores(batch)
+    (whole,) = read
+    model.train()
+    for _ in range(200):
+        model.scores(batch)
+    dropped = torch.stack(read[1:])
+    assert ((dropped == 0) | torch.isclose(dropped, 2 * whole)).all()
+    torch.testing.assert_close(dropped.mean(dim=0), whole, atol=0.3, rtol=0)
+
+
 def test_a_perceptron_has_the_layers_it_is_told_to():
     for n_layers, size in ((0, 5), (1, 3), (2, 3)):
         layers, out = perceptron(5, 3, n_layers, 0.5)
         assert out == size and layers(torch.randn(2, 5)).shape == (2, size)
         assert sum(isinstance(layer, torch.nn.Linear) for layer in layers) == n_layers
+
+
+def test_a_new_perceptron_lets_texts_differ_as_much_above_it_as_below():
+    layers, _ = perceptron(200, 200, 3, dropout=0.0)
+    found = layers(torch.randn(50, 200))
+    assert 0.25 < found.square().mean().sqrt() < 1
 
 
 def test_an_encoder_at_the_output_of_a_network_that_has_none_is_refused():

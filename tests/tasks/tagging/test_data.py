@@ -180,11 +180,11 @@ def test_predictions_are_written_as_conlleval_reads_them(tmp_path):
     path = tmp_path / "predicted.txt"
     sentences = [
         TaggedSentence(("A P", "b"), ("I-ORG", "O")),
-        TaggedSentence(("c", "d", "e"), ("S-PER", "B-LOC", "E-LOC")),
+        TaggedSentence(("c", "-X-", "e"), ("S-PER", "B-LOC", "E-LOC")),
     ]
     write_tagged(path, sentences, [["B-ORG", "O"], ["S-PER", "S-PER", "O"]])
     assert path.read_text() == (
-        "A_P I-ORG B-ORG\nb O O\n\nc B-PER B-PER\nd B-LOC B-PER\ne I-LOC O\n\n"
+        "A_P I-ORG B-ORG\nb O O\n\nc B-PER B-PER\n_X_ B-LOC B-PER\ne I-LOC O\n\n"
     )
     assert list(tmp_path.iterdir()) == [path]
 

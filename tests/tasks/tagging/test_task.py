@@ -117,6 +117,27 @@ def test_tags_that_write_no_spans_are_refused_where_spans_were_learned(tmp_path)
         TASK.check(sentences, labels)
 
 
+def test_training_tags_of_which_some_write_no_span_are_told(tmp_path, caplog):
+    path = tmp_path / "train.txt"
+    path.write_text("Ada B-PER\nsaw 0\nParis LOC\n. O\n")
+    with caplog.at_level(logging.WARNING):
+        labels = TASK.labels(TASK.read(path, TASK.settings()), TASK.settings())
+    assert not labels["spans"]
+    assert "not as spans, as 2 of 4 write none: 0, LOC" in caplog.text
+
+
+def test_a_token_that_no_vocabulary_file_can_hold_is_learned_by_its_characters(tmp_path):
+    path = tmp_path / "spaces.txt"
+    path.write_text("\u00a0 O\nAda B-PER\nx\u00a0 O\n\n" * 3)
+    recipe = toy_recipe(
+        tmp_path, data__train=[str(path)], data__dev=[str(path)], training__n_epochs=1
+    )
+    train_task(recipe)
+    trained = Trained.load(recipe.output)
+    assert trained.vocabulary.words[3:] == ["Ada"]
+    assert trained.predict(trained.task.read(path, recipe.model))
+
+
 def test_a_broken_line_is_told_by_file_and_number(tmp_path):
     recipe = toy_recipe(tmp_path)
     path = Path(recipe.data.train[0])

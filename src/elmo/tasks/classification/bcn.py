@@ -22,6 +22,7 @@ from elmo.tasks.classification.model import (
 )
 from elmo.tasks.classification.task import Classification
 from elmo.tasks.features import SentenceBatch
+from elmo.tasks.linear import linear
 from elmo.tasks.token_input import TokenInput
 
 HEADS = ("relu", "maxout")
@@ -83,9 +84,9 @@ class Bcn(TextClassifier):
         self.encoder = BiLstm(hidden_dim, hidden_dim)
         encoded_dim = self.encoder.output_dim + inputs.output_dim
         self.integrator = BiLstm(3 * encoded_dim, hidden_dim)
-        self.attention = nn.Linear(self.integrator.output_dim, 1)
+        self.attention = linear(self.integrator.output_dim, 1)
         head, dim = _head(config, 4 * self.integrator.output_dim)
-        self.head = nn.Sequential(head, nn.Linear(dim, len(labels)))
+        self.head = nn.Sequential(head, linear(dim, len(labels)))
 
     def scores(self, batch: SentenceBatch) -> Float[Tensor, "batch labels"]:
         """See `TextClassifier`."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo.text import COMPRESSED, Tokenizer, read_lines, write_lines
+from elmo.text import COMPRESSED, Tokenizer, check_text, read_lines, write_lines
 
 HEADERS = {("text", "label"), ("text", "labels"), ("sentence", "label"), ("sentence", "labels")}
 BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
@@ -53,7 +53,7 @@ def read_texts(
     """Read a file of labelled texts, in the format that its name says.
 
     - `.tsv`: text, labels (several between commas) and, if wanted, an id, between tabs. A header
-      `text`/`sentence`, `label`/`labels` is passed over.
+      `text`/`sentence`, `label`/`labels` is passed over. White space around a label is none of it.
     - `.jsonl`: objects with `text` (or `tokens`, a list), `label` (or `labels`, a list), and `id`.
     - `.txt`, `.tree`, `.trees`: a tree on each line, `(3 (2 It) (4 works))`; what the treebank
       writes otherwise, as `-LRB-` for a bracket, is put back.
@@ -164,7 +164,8 @@ def _tsv(line: str, tokenizer: Tokenizer, labelled: bool, number: int) -> list[L
         )
     labels = None
     if labelled:
-        labels = tuple(label for label in others[0].split(",") if label)
+        parts = (part.strip() for part in others[0].split(","))
+        labels = tuple(dict.fromkeys(label for label in parts if label))
     return [_text(text, labels, others[1] if len(others) == 2 else None, tokenizer)]
 
 
@@ -183,16 +184,26 @@ def _json(line: str, tokenizer: Tokenizer, labelled: bool, number: int) -> list[
             raise ValueError(
                 f'"label" is {given!r}, but expected a string or a number (in "labels", a list)'
             )
-        labels = tuple(map(str, given))
+        labels = tuple(dict.fromkeys(map(str, given)))
+        check_text(" ".join(labels), '"label"')
     name = None if values.get("id") is None else str(values["id"])
     tokens, text = values.get("tokens"), values.get("text")
     if tokens is not None:
-        if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-            raise ValueError(f'"tokens" is {tokens!r}, but expected a list of strings')
-        return [LabelledText(tuple(tokens), labels, text or " ".join(tokens), name)]
+        _check_tokens(tokens)
+        text = " ".join(tokens) if text is None else text
     if not isinstance(text, str):
         raise ValueError(f'"text" is {text!r}, but expected a string, or "tokens", a list of them')
-    return [_text(text, labels, name, tokenizer)]
+    if tokens is None:
+        return [_text(text, labels, name, tokenizer)]
+    return [LabelledText(tuple(tokens), labels, text, name)]
+
+
+def _check_tokens(tokens: object) -> None:
+    if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+        raise ValueError(f'"tokens" is {tokens!r}, but expected a list of strings')
+    if not all(token.strip() for token in tokens):
+        raise ValueError(f'"tokens" is {tokens!r}, but each holds more than white space')
+    check_text(" ".join(tokens), '"tokens"')
 
 
 def _text(

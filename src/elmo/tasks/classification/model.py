@@ -15,6 +15,7 @@ from torch.nn import functional
 from elmo.config import check_dropout, check_positive
 from elmo.encoders.tfidf import Tfidf, TfidfConfig
 from elmo.tasks.features import SentenceBatch
+from elmo.tasks.linear import linear
 from elmo.tasks.task import TaskModel
 from elmo.tasks.token_input import TokenInput
 
@@ -158,15 +159,23 @@ class Pooled(TextClassifier):
         self.documents = documents
         dim = inputs.dim + (documents.dim if documents else 0)
         layers, out = perceptron(dim, config.hidden_dim, config.n_layers, config.dropout)
-        self.layers = nn.Sequential(layers, nn.Linear(out, len(labels)))
+        layers[0] = nn.Identity()  # what they read has a dropout of its own
+        self.dropout = config.dropout
+        self.layers = nn.Sequential(layers, linear(out, len(labels)))
 
     def scores(self, batch: SentenceBatch) -> Float[Tensor, "batch labels"]:
         """See `TextClassifier`."""
-        mean = token_mean(self.inputs(batch).input, batch.mask)
+        read = self._dropped(token_mean(self.inputs(batch).input, batch.mask))
         if self.documents is not None:
             terms = torch.from_numpy(self.documents.encode(batch.tokens))
-            mean = torch.cat([mean, terms.to(mean.device)], dim=1)
-        return self.layers(mean)
+            # A text has few of all terms, and dropout of the others changes nothing.
+            present = terms.nonzero(as_tuple=True)
+            terms[present] = self._dropped(terms[present])
+            read = torch.cat([read, terms.to(read.device)], dim=1)
+        return self.layers(read)
+
+    def _dropped(self, values: Tensor) -> Tensor:
+        return functional.dropout(values, self.dropout, self.training)
 
 
 def token_mean(
@@ -183,6 +192,6 @@ def perceptron(
     """Layers of ReLU, dropout before each and before what follows; and the size of the output."""
     layers: list[nn.Module] = [nn.Dropout(dropout)]
     for _ in range(n_layers):
-        layers += [nn.Linear(dim, hidden_dim), nn.ReLU(), nn.Dropout(dropout)]
+        layers += [linear(dim, hidden_dim), nn.ReLU(), nn.Dropout(dropout)]
         dim = hidden_dim
     return nn.Sequential(*layers), dim

@@ -15,6 +15,7 @@ from elmo.config import check_dropout, check_positive
 from elmo.tasks.attention import comparison, soft_alignment
 from elmo.tasks.bilstm import BiLstm, SentenceDropout
 from elmo.tasks.features import SentenceBatch
+from elmo.tasks.linear import linear
 from elmo.tasks.task import TaskModel
 from elmo.tasks.token_input import TokenInput
 
@@ -97,16 +98,16 @@ class Esim(TaskModel):
         self.encoder = BiLstm(inputs.dim, hidden_dim)
         encoded_dim = self.encoder.output_dim + inputs.output_dim
         self.projection = nn.Sequential(
-            nn.Dropout(config.alignment_dropout), _linear(4 * encoded_dim, hidden_dim), nn.ReLU()
+            nn.Dropout(config.alignment_dropout), linear(4 * encoded_dim, hidden_dim), nn.ReLU()
         )
         self.composition_dropout = SentenceDropout(config.dropout)
         self.composition = BiLstm(hidden_dim, hidden_dim)
         self.head = nn.Sequential(
             nn.Dropout(config.dropout),
-            _linear(4 * self.composition.output_dim, hidden_dim),
+            linear(4 * self.composition.output_dim, hidden_dim),
             ACTIVATIONS[config.activation](),
             nn.Dropout(config.dropout),
-            _linear(hidden_dim, len(labels)),
+            linear(hidden_dim, len(labels)),
         )
 
     def scores(self, sentences: SentenceBatch) -> Float[Tensor, "pairs labels"]:
@@ -147,10 +148,3 @@ def pooled(
     mean = vectors.masked_fill(~real, 0.0).sum(dim=1) / real.sum(dim=1)
     largest = vectors.masked_fill(~real, -torch.inf).amax(dim=1)
     return torch.cat([mean, largest], dim=-1)
-
-
-def _linear(dim: int, output_dim: int) -> nn.Linear:
-    linear = nn.Linear(dim, output_dim)
-    nn.init.xavier_uniform_(linear.weight)
-    nn.init.zeros_(linear.bias)
-    return linear

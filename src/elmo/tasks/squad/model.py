@@ -14,6 +14,7 @@ from elmo.config import check_dropout, check_positive
 from elmo.tasks.attention import BiAttention, SelfAttention
 from elmo.tasks.bilstm import SentenceDropout, initialise_recurrent, read_packed
 from elmo.tasks.features import SentenceBatch
+from elmo.tasks.linear import linear
 from elmo.tasks.squad.batch import NO_TOKEN, SquadBatch
 from elmo.tasks.squad.decode import best_spans
 from elmo.tasks.task import TaskModel
@@ -89,14 +90,14 @@ class Reader(TaskModel):
         self.dropout = SentenceDropout(config.dropout)
         self.reading = BiGru(inputs.dim, config.hidden_dim)
         self.attention = BiAttention(dim + inputs.output_dim)
-        self.attended = _linear(4 * (dim + inputs.output_dim), dim)
+        self.attended = linear(4 * (dim + inputs.output_dim), dim)
         self.again = BiGru(dim, config.hidden_dim)
         self.self_attention = SelfAttention(dim)
-        self.self_attended = _linear(3 * dim, dim)
+        self.self_attended = linear(3 * dim, dim)
         self.starting = BiGru(dim, config.hidden_dim)
-        self.start = _linear(dim, 1)
+        self.start = linear(dim, 1)
         self.ending = BiGru(2 * dim, config.hidden_dim)
-        self.end = _linear(dim, 1)
+        self.end = linear(dim, 1)
 
     def read(self, text: SentenceBatch) -> Float[Tensor, "batch tokens dim"]:
         """Each token where it stands, in a question or a paragraph alike."""
@@ -168,10 +169,3 @@ def span_loss(
     first, last = spans.clamp(min=0).unbind(dim=2)
     together = starts.gather(1, first) + ends.gather(1, last)  # (batch, spans)
     return -together.masked_fill(spans[..., 0] == NO_TOKEN, -torch.inf).logsumexp(dim=1)
-
-
-def _linear(dim: int, n_outputs: int) -> nn.Linear:
-    layer = nn.Linear(dim, n_outputs)
-    nn.init.xavier_uniform_(layer.weight)
-    nn.init.zeros_(layer.bias)
-    return layer

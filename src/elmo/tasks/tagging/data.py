@@ -16,6 +16,8 @@ from elmo.tasks.tag_spans import are_span_tags, readable_by_conlleval, rewritten
 from elmo.text import COMPRESSED, read_lines, write_lines
 
 DOCUMENT_START = "-DOCSTART-"
+CONLLEVAL_BOUNDARY = "-X-"
+"""A token that conlleval takes for the end of a sentence."""
 LAST = -1
 CONLLU_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
@@ -113,8 +115,9 @@ def write_tagged(
     """Write what conlleval reads: `token right-tag predicted-tag`, a blank line after a sentence.
 
     Where the right tags are not known, lines are `token predicted-tag`. White space in a token
-    becomes `_`, as a space would begin a column. Tags in BIOES, which conlleval does not know,
-    become BIO. The file is written beside and then renamed.
+    becomes `_`, as a space would begin a column; a token `-X-`, which conlleval takes for the end
+    of a sentence, becomes `_X_`. Tags in BIOES, which it does not know, become BIO. The
+    file is written beside and then renamed.
 
     Raises:
         ValueError: If there are not as many predicted tags as tokens.
@@ -127,11 +130,15 @@ def write_tagged(
             tags = [of.tags for of in (sentence, guess) if of.tags is not None]
             if spans:
                 tags = [tuple(readable_by_conlleval(of)) for of in tags]
-            tokens = [re.sub(r"\s", "_", token) for token in sentence.tokens]
+            tokens = map(_conlleval_token, sentence.tokens)
             yield from (" ".join(row) for row in zip(tokens, *tags, strict=True))
             yield ""
 
     write_lines(path, lines())
+
+
+def _conlleval_token(token: str) -> str:
+    return "_X_" if token == CONLLEVAL_BOUNDARY else re.sub(r"\s", "_", token)
 
 
 Row = tuple[str, str] | None

@@ -54,6 +54,7 @@ class Tagging:
         """Whether tags write spans, and all tags."""
         found = sorted(set(chain.from_iterable(_tags(example) for example in examples)))
         if not are_span_tags(found):
+            _warn_of_mixed(found)
             return {"spans": False, "tags": found}
         _, n_changed = repaired(examples)
         if n_changed:
@@ -121,6 +122,19 @@ class Tagging:
             return _tags(example)
         bioes = any(tag[:2] in ("E-", "S-") for tag in labels["tags"])
         return rewritten(_tags(example), "BIOES" if bioes else "BIO")
+
+
+def _warn_of_mixed(tags: Sequence[str]) -> None:
+    """Warn of tags of which only some write spans: what is meant may be spans, and a slip."""
+    others = [tag for tag in tags if not are_span_tags([tag])]
+    if any(tag[:2] in ("B-", "I-") for tag in tags):
+        logger.warning(
+            "tags are learned and measured each on its own, not as spans, as %d of %d write none: "
+            "%s; if spans are meant, put these right",
+            len(others),
+            len(tags),
+            ", ".join(others[:5]),
+        )
 
 
 def _tags(example: TaggedSentence) -> Sequence[str]:
