@@ -272,14 +272,6 @@ def test_an_encoder_of_another_size_is_refused(tmp_path):
         Trained.load(tmp_path / "runs", encoder="none")
 
 
-def test_a_token_with_white_space_around_it_is_learned_from(tmp_path):
-    recipe = toy_recipe(tmp_path, training__n_epochs=1)
-    with open(recipe.data.train[0], "a", encoding="utf-8") as file:
-        file.write("Oslo\u00a0 B-LOC\n\u00a0 O\n\n")
-    train_task(recipe)
-    assert "Oslo" in (words := Trained.load(recipe.output).vocabulary) and "Oslo\u00a0" not in words
-
-
 @pytest.mark.parametrize("spec", ["none", "elmo", "static:a.txt+elmo"])
 def test_words_begin_with_one_file_of_static_vectors_alone(tmp_path, spec):
     recipe = toy_recipe(tmp_path, input__words=spec)

@@ -9,14 +9,22 @@ POOL = 100
 
 
 def shuffled_batches(
-    lengths: Sequence[int], *, batch_size: int, batch_tokens: int, seed: int, epoch: int
+    lengths: Sequence[int],
+    rows: Sequence[int],
+    *,
+    batch_size: int,
+    batch_tokens: int,
+    seed: int,
+    epoch: int,
 ) -> list[list[int]]:
     """Numbers of the examples of each batch of an epoch.
 
     Args:
         lengths: Tokens of each example.
+        rows: How often a network reads them, side by side.
         batch_size: Examples per batch at most.
-        batch_tokens: Tokens per batch at most, padding included; a longer example goes alone.
+        batch_tokens: Tokens per batch at most, of all rows, padding included; a longer example goes
+            alone.
         seed: With the epoch, of the order.
         epoch: From 0.
     """
@@ -26,16 +34,16 @@ def shuffled_batches(
     batches = []
     for start in range(0, len(order), size):
         pool = sorted(order[start : start + size], key=lambda i: lengths[i])
-        batches += _cut(pool, lengths, batch_size, batch_tokens)
+        batches += _cut(pool, lengths, rows, batch_size, batch_tokens)
     return [batches[i] for i in rng.permutation(len(batches))]
 
 
 def sorted_batches(
-    lengths: Sequence[int], *, batch_size: int, batch_tokens: int
+    lengths: Sequence[int], rows: Sequence[int], *, batch_size: int, batch_tokens: int
 ) -> list[list[int]]:
-    """Numbers of the examples of each batch, the shortest first."""
+    """Numbers of the examples of each batch, the shortest first; as in `shuffled_batches`."""
     order = sorted(range(len(lengths)), key=lambda i: lengths[i])
-    return _cut(order, lengths, batch_size, batch_tokens)
+    return _cut(order, lengths, rows, batch_size, batch_tokens)
 
 
 def share_of(batches: list[list[int]], rank: int, n: int) -> list[list[int]]:
@@ -45,13 +53,20 @@ def share_of(batches: list[list[int]], rank: int, n: int) -> list[list[int]]:
 
 
 def _cut(
-    order: Sequence[int], lengths: Sequence[int], batch_size: int, batch_tokens: int
+    order: Sequence[int],
+    lengths: Sequence[int],
+    rows: Sequence[int],
+    batch_size: int,
+    batch_tokens: int,
 ) -> list[list[int]]:
     batches: list[list[int]] = []
+    n_rows = 0
     for i in order:  # by rising length, so that the newest is the longest of its batch
         last = batches[-1] if batches else []
-        if last and len(last) < batch_size and (len(last) + 1) * lengths[i] <= batch_tokens:
+        if last and len(last) < batch_size and (n_rows + rows[i]) * lengths[i] <= batch_tokens:
             last.append(i)
+            n_rows += rows[i]
         else:
             batches.append([i])
+            n_rows = rows[i]
     return batches

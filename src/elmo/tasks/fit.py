@@ -22,7 +22,7 @@ from elmo.config import config_to_dict
 from elmo.model.device import named_device
 from elmo.tasks.batches import share_of, shuffled_batches
 from elmo.tasks.moving_average import MovingAverage
-from elmo.tasks.task import n_tokens
+from elmo.tasks.task import n_rows, n_tokens
 from elmo.tasks.trained import Trained
 from elmo.training import Budget, MetricLog, Optimiser, Patience
 from elmo.training_state import STATE_FILE, TrainingState, read_state
@@ -140,6 +140,7 @@ class Fit:
         # Not all of a model need be used by every batch.
         self.model = accelerator.prepare_model(trained.model)
         self.lengths = [n_tokens(self.task, example) for example in train]
+        self.rows = [n_rows(self.task, example) for example in train]
         self.n_steps = self.best_step = 0
         self.epoch, self.position = 0, 0
         self.patience = Patience(self.settings.patience)
@@ -220,6 +221,7 @@ class Fit:
     def _batches(self, epoch: int) -> list[list[int]]:
         batches = shuffled_batches(
             self.lengths,
+            self.rows,
             batch_size=self.settings.batch_size,
             batch_tokens=self.settings.batch_tokens,
             seed=self.seed,

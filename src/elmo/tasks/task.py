@@ -31,6 +31,11 @@ def n_tokens(task: "Task", example: Example) -> int:
     return sum(map(len, task.texts(example)))
 
 
+def n_rows(task: "Task", example: Example) -> int:
+    """How often the network reads an example's tokens, side by side."""
+    return max(1, task.n_rows(example)) if isinstance(task, ReadsInRows) else 1
+
+
 def warn_of_unknown(counts: Counter[str], message: str) -> None:
     """Warn of answers that the training data has not, if there are some.
 
@@ -73,6 +78,14 @@ class ReadsTraining(Protocol):
 
     def read_training(self, path: Path, settings: Any) -> list[Example]:
         """Labelled examples to learn from; errors name file and line."""
+
+
+@runtime_checkable
+class ReadsInRows(Protocol):
+    """A task whose network reads the tokens of an example several times, side by side."""
+
+    def n_rows(self, example: Example) -> int:
+        """How often, which counts for the size of batches."""
 
 
 @runtime_checkable

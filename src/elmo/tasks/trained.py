@@ -24,7 +24,7 @@ from elmo.tasks.documents import open_token_encoders
 from elmo.tasks.features import Features
 from elmo.tasks.recipe import TaskRecipe, task_recipe
 from elmo.tasks.registry import task_named
-from elmo.tasks.task import Labels, TaskModel, n_tokens
+from elmo.tasks.task import Labels, TaskModel, n_rows, n_tokens
 from elmo.tasks.token_input import TokenInput
 from elmo.text import Vocabulary
 
@@ -136,9 +136,10 @@ class Trained:
             progress: Called with the number of examples done since the last call.
         """
         lengths = [n_tokens(self.task, example) for example in examples]
+        rows = [n_rows(self.task, example) for example in examples]
         settings = self.recipe.training
         batches = sorted_batches(
-            lengths, batch_size=settings.batch_size, batch_tokens=settings.batch_tokens
+            lengths, rows, batch_size=settings.batch_size, batch_tokens=settings.batch_tokens
         )
         answers: list[Any] = [None] * len(examples)
         device = next(self.model.parameters()).device

@@ -56,6 +56,10 @@ class SemanticRoles:
         """The sentence."""
         return (example.tokens,)
 
+    def n_rows(self, example: SrlSentence) -> int:
+        """A row for each predicate."""
+        return len(example.frames)
+
     def labels(self, examples: Sequence[SrlSentence], settings: SrlConfig) -> dict[str, Any]:
         """All roles.
 
