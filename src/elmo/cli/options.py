@@ -94,15 +94,6 @@ def existing(path: Path) -> Path:
     return path
 
 
-def writable(path: Path) -> Path:
-    """Where a file is to be written: what stands in its way is said before the work."""
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder, but a file is to be written")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path.parent} does not exist; create it first")
-    return path
-
-
 def existing_or_stdin(path: Path) -> Path:
     """A file that has to be there, or `-`."""
     return path if path == STDIN else existing(path)

@@ -7,6 +7,7 @@ from itertools import product
 
 import pytest
 import torch
+from tests.tasks.small import model_and_batch
 from tests.tasks.toy_coref import toy_coref_recipe, toy_documents
 
 from elmo.tasks.coref import scorers
@@ -16,9 +17,7 @@ from elmo.tasks.coref.model import CorefConfig, marginal_loss, right_choices
 from elmo.tasks.coref.scorers import PairScorer, distance_buckets, feed_forward
 from elmo.tasks.coref.task import TASK
 from elmo.tasks.features import Features, words_of
-from elmo.tasks.recipe import InputConfig
 from elmo.tasks.run import train_task
-from elmo.tasks.token_input import TokenInput
 from elmo.tasks.trained import Trained
 from elmo.text import Tokenizer
 
@@ -41,12 +40,7 @@ def run(tmp_path_factory):
 
 
 def model_of(documents, config=CONFIG):
-    vocabulary = words_of([s for d in documents for s in d.sentences], min_count=1, lowercase=False)
-    labels = TASK.labels(documents, config)
-    torch.manual_seed(1)
-    inputs = TokenInput(InputConfig(word_dim=5, char_filters=0, dropout=0.0), len(vocabulary))
-    model = TASK.model(config, inputs, labels)
-    return model, TASK.batch(documents, Features(vocabulary), labels)
+    return model_and_batch(TASK, documents, config)
 
 
 def test_twenty_documents_are_learned_by_heart(run):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from elmo.tasks.linear import linear
+from elmo.tasks.linear import hidden_layers, linear
 
 PAIRS_AT_ONCE = 16_384
 """Pairs whose intermediate results are in memory at a time, also while gradients are computed."""
@@ -21,9 +21,7 @@ NEARNESS = (1, 2, 3, 4, 5, 8, 16, 32, 64)
 
 def feed_forward(dim: int, hidden_dim: int, n_layers: int, dropout: float) -> nn.Sequential:
     """Hidden layers, each with ReLU and dropout, and a single number in the end."""
-    layers: list[nn.Module] = []
-    for k in range(n_layers):
-        layers += [linear(hidden_dim if k else dim, hidden_dim), nn.ReLU(), nn.Dropout(dropout)]
+    layers = hidden_layers(dim, hidden_dim, n_layers, dropout)
     return nn.Sequential(*layers, linear(hidden_dim if n_layers else dim, 1))
 
 

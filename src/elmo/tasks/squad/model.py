@@ -72,8 +72,8 @@ class BiGru(nn.Module):
 class Reader(TaskModel):
     """The improved BiDAF of Clark and Gardner (2018), as Peters et al. (2018) simplified it.
 
-    ELMo enters before the shared biGRU, beside its output, or at both. The authors also average
-    weights over time and keep the word vectors fixed, which is left out here.
+    ELMo enters before the shared biGRU, beside its output, or at both. The authors also keep the
+    word vectors fixed, which is left out here.
 
     Args:
         config: Sizes.
