@@ -131,10 +131,11 @@ def main() -> None:
     elif arguments.experiment == "figure2":
         draw_weights(tasks, picture)
     else:
+        panels = {}
         for task, runs in tasks.items():
-            of_task = picture.with_stem(f"{picture.stem}-{task}")
             label = f"{task}: {runs_metric(runs)} on {split_of(arguments.experiment, runs)} (%)"
-            save_scores(of_task, scores_of(arguments.experiment, runs), xlabel=label)
+            panels[label] = scores_of(arguments.experiment, runs)
+        save_scores(picture, panels)
 
 
 def runs_of(task: str, arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:

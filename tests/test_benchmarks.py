@@ -465,7 +465,7 @@ def test_table_1_is_of_test_where_there_is_one_and_the_others_are_of_dev(paper, 
     assert result["circumstances"]["hardware"].endswith(", 3 threads")
     assert {of["split"] for of in result["tasks"].values()} == {"dev"}
     assert result["tasks"]["srl"]["rows"]["all layers, λ = 1"]["mean"] == 71.0
-    assert (tmp_path / "out" / "table2-srl.png").exists()
+    assert (tmp_path / "out" / "table2.png").exists()
 
 
 def test_encoders_stand_beside_word_vectors_of_the_same_text(paper, tmp_path, capsys):

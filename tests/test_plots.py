@@ -134,7 +134,7 @@ def test_layer_weights_fill_the_row_in_order(axes):
 
 
 def test_scores_and_weights_are_written(tmp_path):
-    save_scores(tmp_path / "s.png", SCORES, xlabel="F1 (%)")
+    save_scores(tmp_path / "s.png", {f"{task}: F1 (%)": SCORES for task in ("NER", "SRL", "SNLI")})
     save_layer_weights(tmp_path / "w.svg", {"input": {"ner": [0.2, 0.8]}, "output": {"ner": [1.0]}})
     assert (tmp_path / "s.png").stat().st_size > 1000
     assert (tmp_path / "w.svg").read_text().startswith("<?xml")

@@ -41,11 +41,8 @@ def compare_encoders(
     )
     values = {"metric": metric, "encoders": [asdict(each) for each in compared]}
     (output / "comparison.json").write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-    save_scores(
-        picture,
-        {each.encoder: each.scores for each in compared},
-        xlabel=f"{metric} on {compared[0].split} (%)",
-    )
+    xlabel = f"{metric} on {compared[0].split} (%)"
+    save_scores(picture, {xlabel: {each.encoder: each.scores for each in compared}})
     width = max(len(each.encoder) for each in compared)
     console.print(
         f"{'encoder':<{width}}  {metric + ' ' + compared[0].split:>16}  {'fewer errors':>12}  "

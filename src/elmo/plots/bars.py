@@ -53,13 +53,12 @@ def draw_scores(axes: Any, scores: Mapping[str, Sequence[float]], *, xlabel: str
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def save_scores(path: str | Path, scores: Mapping[str, Sequence[float]], *, xlabel: str) -> None:
-    """Write scores as a picture.
+def save_scores(path: str | Path, panels: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+    """Write panels of scores as a picture, two in a row.
 
     Args:
         path: The file; its suffix (`.png`, `.pdf`, `.svg`) chooses the format.
-        scores: As for `draw_scores`, like what follows.
-        xlabel: What a score is.
+        panels: By what a score is, the label of its axis, what `draw_scores` draws.
 
     Raises:
         ImportError: If matplotlib is not installed.
@@ -67,8 +66,13 @@ def save_scores(path: str | Path, scores: Mapping[str, Sequence[float]], *, xlab
         FileNotFoundError: If the folder does not exist.
     """
     path = picture_path(path)
-    figure = new_figure(6.4, 1.1 + ROW_INCHES * len(scores))
-    draw_scores(figure.add_subplot(), scores, xlabel=xlabel)
+    n_columns = min(2, len(panels))
+    n_lines = -(-len(panels) // n_columns)
+    height = 1.1 + ROW_INCHES * max(map(len, panels.values()))
+    figure = new_figure(6.4 * n_columns, height * n_lines)
+    for i, (xlabel, scores) in enumerate(panels.items()):
+        axes = figure.add_subplot(n_lines, n_columns, i + 1)
+        draw_scores(axes, scores, xlabel=xlabel)
     write_picture(figure, path)
 
 
