@@ -18,19 +18,19 @@ from elmo import training_state
 from elmo.pretrain.recipe import read_recipe
 from elmo.pretrain.run import pretrain
 
-OFTEN = ["log.save_minutes=1e-9", "log.every_steps=1", "training.n_epochs=3"]
+OFTEN = ["log.save_minutes=1e-9", "log.every_steps=1", "training.n_epochs=2"]
 WAYS = {
     "plain": [],
-    "dropout": ["model.dropout=0.2"],
-    "carry": ["training.carry=true"],
-    "zero": ["training.carry=false"],
-    "full": ["training.softmax=full"],
-    "adagrad": ["optimiser.name=adagrad"],
-    "accumulate": ["training.n_accumulate=3"],
-    "bfloat16": ["training.dtype=bfloat16"],
+    "noisy": ["model.dropout=0.2", "training.carry=true", "training.n_accumulate=2"],
+    "full": ["training.softmax=full", "training.dtype=bfloat16"],
+    "adagrad": ["optimiser.name=adagrad", "training.carry=false"],
     "sentences": ["training.batches=sentences"],
-    "validated": ["validation.every_tokens=100", "validation.patience=3"],
-    "steep": ["optimiser.schedule=trapezoid", "optimiser.learning_rate=0.3"],
+    "validated": [
+        "validation.every_tokens=100",
+        "validation.patience=3",
+        "optimiser.schedule=trapezoid",
+        "optimiser.learning_rate=0.3",
+    ],
 }
 
 
@@ -122,7 +122,7 @@ def test_after_kill_9_a_run_goes_on_to_the_same_bits(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("way", ["carry", "sentences"])
+@pytest.mark.parametrize("way", ["noisy", "sentences"])
 def test_after_many_kills_at_random_moments_a_run_ends_with_the_same_bits(folder, way, seed):
     settings = [*WAYS[way], "model.dropout=0.1", "training.n_epochs=150"]
     assert kill_at_random(folder, seed, 5, *settings) >= 3

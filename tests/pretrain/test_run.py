@@ -70,7 +70,7 @@ def test_two_runs_with_one_seed_are_bit_identical_and_another_seed_is_not(folder
 )
 def test_every_way_of_training_gets_better(folder, settings):
     reports = []
-    short = ["training.n_epochs=10", "log.every_steps=2"]
+    short = ["training.n_epochs=5", "log.every_steps=2"]
     recipe = read_recipe(folder / "toy.toml", [*short, *settings])
     measured = pretrain(recipe, report=reports.append).heldout
     assert np.isfinite(measured.forward_lm)
