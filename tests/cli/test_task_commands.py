@@ -9,6 +9,7 @@ from tests.cli.commands import refused, run
 from tests.tasks.toy_tagging import write_toy
 
 from elmo.tasks import comparison
+from elmo.tasks.registry import task_named
 from elmo.tasks.trained import Trained
 
 RECIPE = """task = "tagging"
@@ -109,6 +110,36 @@ def test_commands_refuse_in_one_line(folder, capsys, monkeypatch, arguments, sai
     (folder / "blank.txt").write_text("\n \n")
     monkeypatch.setattr(Trained, "predict", None)  # what is wrong is said before the work
     assert said in refused(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "said"),
+    [
+        (
+            "coref",
+            "#begin document (a); part 000\na 0 0 Ada (1)\n#end document\n",
+            "document a, part",
+        ),
+        (
+            "squad",
+            '{"data": [{"title": "a", "paragraphs": [{"context": "It rained.", "qas": [{"id": "1", '
+            '"question": "Did it?", "answers": [{"text": "It", "answer_start": 0}]}]}]}]}',
+            "1 questions have the id of another",
+        ),
+    ],
+)
+def test_answers_that_names_do_not_tell_apart_are_refused_before_the_work(
+    folder, capsys, monkeypatch, task, text, said
+):
+    for name in ("x", "y"):
+        (folder / name).mkdir(exist_ok=True)
+        (folder / name / "test").write_text(text)
+    task = task_named(task)
+    recipe = type("Recipe", (), {"model": task.settings()})
+    fake = type("Fake", (), {"task": task, "recipe": recipe, "labels": {}, "predict": None})
+    monkeypatch.setattr(Trained, "load", lambda *_, **__: fake)
+    given = ["evaluate", "runs", "x/test", "y/test", "--output", "answers"]
+    assert said in refused(capsys, *given)
 
 
 def test_encoders_are_compared_in_a_table_and_a_picture(folder, capsys, monkeypatch):
