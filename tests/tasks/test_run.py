@@ -144,6 +144,31 @@ def test_a_model_that_was_being_replaced_when_a_run_was_killed_is_put_back(tmp_p
     assert not list(folder.glob("*.old"))
 
 
+def test_results_of_seeds_that_are_not_asked_for_again_are_kept_beside_the_others(tmp_path, caplog):
+    def told(**changes):
+        recipe = toy_recipe(tmp_path, **{"training__n_epochs": 1, **changes})
+        train_task(recipe, resume=True)
+        return json.loads((Path(recipe.output) / RESULTS_FILE).read_text())
+
+    with caplog.at_level(logging.INFO):
+        both = told(seeds=[1, 2])
+        assert both["other_seeds"] == {} and "not asked for now" not in caplog.text
+        other = told(seeds=[3])
+        assert "results of seeds 1, 2, which are not asked for now, are kept" in caplog.text
+    assert list(other["dev"]["seeds"]) == ["3"] and list(other["other_seeds"]) == ["1", "2"]
+    assert other["other_seeds"]["2"]["dev"] == both["dev"]["seeds"]["2"]
+    assert other["other_seeds"]["2"]["run"] == both["runs"]["2"]
+    again = told(seeds=[2, 3])
+    assert again["dev"]["seeds"] == {
+        "2": both["dev"]["seeds"]["2"],
+        "3": other["dev"]["seeds"]["3"],
+    }
+    assert again["other_seeds"] == {"1": other["other_seeds"]["1"]}
+    longer = told(seeds=[3], training__n_epochs=2)
+    assert longer["other_seeds"] == {}
+    assert "of seeds 1, 2 are by another recipe (training differ), and go" in caplog.text
+
+
 def test_another_recipe_does_not_go_on_with_a_run(tmp_path):
     train_task(toy_recipe(tmp_path, training__n_epochs=1))
     other = toy_recipe(tmp_path, training__n_epochs=2, model__hidden_dim=13)
