@@ -172,6 +172,33 @@ def test_an_unknown_encoder_is_told_before_any_is_trained(capsys, monkeypatch):
     assert 'toy.toml: "elmoo" names no encoder. Did you mean "elmo"?' in refused(capsys, *given)
     twice = ["compare-encoders", "toy.toml", "--encoders", "none,none", "--output", "unknown"]
     assert "distinct ones are wanted" in refused(capsys, *twice)
+    for bare in ("static", "static:"):
+        given[3] = f"none,{bare}"
+        assert f'"{bare}" does not say which: give static:FILE' in refused(capsys, *given)
+
+
+def test_an_encoder_that_cannot_be_opened_is_told_before_any_is_trained(capsys, monkeypatch):
+    monkeypatch.setattr(comparison.subprocess, "run", None)
+    given = ["compare-encoders", "toy.toml", "--encoders", "none,static:no.txt", "--output", "no"]
+    assert "no.txt" in refused(capsys, *given)
+
+
+def test_encoders_of_similar_names_have_folders_of_their_own(monkeypatch, tmp_path):
+    made = []
+    monkeypatch.setattr(comparison, "_check_encoders", lambda recipes: None)
+
+    def results_of(recipe, settings, output, *, begun):
+        made.append(output.name)
+        run = {"n_parameters": 1, "seconds": 1.0}
+        dev = {"mean": 50.0, "deviation": 0.0, "seeds": {"1": {"f1": 50.0}}}
+        told = {"metric": "f1", "dev": dev, "test": None, "runs": {"1": run}}
+        return {**told, "seconds_encoding": 0.0, "peak_memory": 1}
+
+    monkeypatch.setattr(comparison, "results_of", results_of)
+    encoders = ["elmo", "transformer:a/b", "transformer:a_b", "static:a.txt+elmo"]
+    comparison.compare_encoders("toy.toml", encoders, tmp_path)
+    assert len(set(made)) == 4 and made[0] == "elmo"
+    assert not any(character in name for name in made for character in "/:")
 
 
 def test_errors_are_reduced_by_the_share_of_them_that_is_gone():
