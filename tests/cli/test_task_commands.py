@@ -81,6 +81,10 @@ def test_predict_answers_for_text_and_for_files_of_the_task(folder, capsys):
     (folder / "column.txt").write_text("Ada\nlives\n\n")
     assert run("predict", "runs", "column.txt", "answers.txt") == 0
     assert len((folder / "answers.txt").read_text().split()) == 4
+    (folder / "a.conllu").write_text("# x\n1\tAda\tada\tNOUN" + "\t_" * 6 + "\n\n")
+    assert run("predict", "runs", "a.conllu", "b.conllu") == 0
+    comment, word = (folder / "b.conllu").read_text().split("\n")[:2]
+    assert comment == "# x" and re.fullmatch(r"1\tAda\tada\t([BI]-\w+|O)(\t_){6}", word)
 
 
 def test_a_folder_whose_name_is_a_number_holds_runs_too(folder):
