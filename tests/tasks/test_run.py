@@ -166,7 +166,7 @@ def test_results_of_seeds_that_are_not_asked_for_again_are_kept_beside_the_other
     assert again["other_seeds"] == {"1": other["other_seeds"]["1"]}
     longer = told(seeds=[3], training__n_epochs=2)
     assert longer["other_seeds"] == {}
-    assert "of seeds 1, 2 are by another recipe (training differ), and go" in caplog.text
+    assert "of seeds 1, 2 are by a recipe with another training, and go" in caplog.text
 
 
 def test_another_recipe_does_not_go_on_with_a_run(tmp_path):

@@ -29,6 +29,8 @@ from elmo.training_state import STATE_FILE, TrainingState, read_state
 
 logger = logging.getLogger(__name__)
 
+NOT_OF_RESULTS = ("output", "cache", "cache_gb", "seeds", "tensorboard")
+"""Settings of a recipe that change no result of a seed."""
 TELL_SECONDS = 1.0
 """Between two reports."""
 SAVE_SECONDS = 600.0
@@ -368,7 +370,7 @@ class Fit:
     def _identity(self) -> dict[str, Any]:
         """What a run that goes on has to have in common with the run before."""
         values = config_to_dict(self.recipe)
-        for name in ("output", "cache", "cache_gb", "seeds", "tensorboard"):
+        for name in NOT_OF_RESULTS:
             values.pop(name)
         values["training"] = {
             name: value

@@ -26,7 +26,7 @@ from elmo.folder_lock import alone_in
 from elmo.memory import peak_memory
 from elmo.tasks.documents import fitted_documents, open_token_encoders
 from elmo.tasks.features import Features, LayersOf, words_of
-from elmo.tasks.fit import Fit, Fitted, Progress, accelerator_for
+from elmo.tasks.fit import NOT_OF_RESULTS, Fit, Fitted, Progress, accelerator_for
 from elmo.tasks.recipe import TaskRecipe
 from elmo.tasks.registry import task_named
 from elmo.tasks.task import ReadsTraining
@@ -37,8 +37,6 @@ from elmo.training_state import STATE_FILE
 logger = logging.getLogger(__name__)
 
 RESULTS_FILE = "results.json"
-NOT_OF_RESULTS = ("output", "seeds", "cache", "cache_gb", "tensorboard")
-"""Settings that change no result of a seed."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ def train_task(
     with alone_in(output) if accelerator.is_main_process else nullcontext():
         if accelerator.is_main_process:
             _prepare_output(output, resume=resume)
-            others = other_seeds(recipe)
+            others = _other_seeds(recipe)
         accelerator.wait_for_everyone()
         task = task_named(recipe.task)
         data = read_data(recipe)
@@ -294,7 +292,7 @@ def _prepare_output(folder: Path, *, resume: bool) -> None:
         recover_model(run)
 
 
-def other_seeds(recipe: TaskRecipe) -> dict[str, Any]:
+def _other_seeds(recipe: TaskRecipe) -> dict[str, Any]:
     """What `results.json` has of seeds that are not asked for now, if the recipe is the same.
 
     Raises:
@@ -316,7 +314,7 @@ def other_seeds(recipe: TaskRecipe) -> dict[str, Any]:
     differing = [k for k in now if k not in NOT_OF_RESULTS and now[k] != before["recipe"].get(k)]
     if differing:
         logger.warning(
-            "%s: the results of %s are by another recipe (%s differ), and go; their models stay",
+            "%s: the results of %s are by a recipe with another %s, and go; their models stay",
             path,
             told,
             ", ".join(differing),
