@@ -1,12 +1,13 @@
 """Each way that is measured in a process of its own: memory is its own, and nothing is warm."""
 
 import multiprocessing
-import resource
 import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from elmo.memory import peak_memory
 
 
 def alone(work: Callable[..., dict[str, Any]], n_threads: int, *arguments: Any) -> dict[str, Any]:
@@ -23,7 +24,7 @@ def _measured(
 ) -> dict[str, Any]:
     torch.set_num_threads(n_threads)
     result = work(*arguments)
-    return {**result, "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)}
+    return {**result, "peak_mib": peak_memory() // 2**20}
 
 
 def timed(run: Callable[[], object], n_runs: int) -> float:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from circumstances import circumstances, write_result
 
+from elmo.memory import peak_memory
+
 
 def main() -> None:
     """Embed files of each size in a process of its own; print, and write as JSON where asked."""
@@ -44,7 +46,7 @@ def main() -> None:
             row = {
                 "lines": n_lines,
                 "seconds": round(seconds, 1),
-                "peak_rss_mib": round(usage.ru_maxrss / 1024),
+                "peak_rss_mib": peak_memory(usage) // 2**20,
                 "output_mb": round(vectors.stat().st_size / 1e6),
             }
             rows.append(row)

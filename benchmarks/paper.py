@@ -157,11 +157,12 @@ def runs_of(task: str, arguments: argparse.Namespace) -> dict[str, dict[str, Any
 def told(experiment: str, task: str, runs: Mapping[str, Any]) -> dict[str, Any]:
     """A task's part of the results, printed too."""
     rows, seeds, split = {}, scores_of(experiment, runs), split_of(experiment, runs)
-    first = next(iter(runs.values()))[split]["mean"]
+    first: dict[float, float] = {}  # of each share of the data: its baseline
     for name, results in runs.items():
-        scores = results[split]
+        scores, share = results[split], results["recipe"]["data"]["share"]
+        first.setdefault(share, scores["mean"])
         paper = PAPER.get(experiment, {}).get(task, {}).get(name)
-        fewer = error_reduction(scores["mean"], first)
+        fewer = error_reduction(scores["mean"], first[share])
         rows[name] = {
             "mean": scores["mean"],
             "deviation": scores["deviation"],

@@ -229,7 +229,7 @@ class Budget:
     The clock runs only while training: saving and measuring are done in `paused`.
 
     Args:
-        n_tokens: Predictions per direction.
+        n_tokens: Predictions per direction; of task models, passes over the data.
         minutes: Of training.
         seconds: Used already, by the run that this one goes on with.
 
@@ -264,7 +264,7 @@ class Budget:
             if was_running:
                 self._since = time.monotonic()
 
-    def progress(self, n_tokens: int) -> float:
+    def progress(self, n_tokens: float) -> float:
         """Share of the budget that is used after so many tokens, 1 at its end."""
         shares = [0.0]
         if self.n_tokens is not None:

@@ -9,6 +9,7 @@ from tests.cli.commands import refused, run
 from tests.tasks.toy_tagging import write_toy
 
 from elmo.tasks import comparison
+from elmo.tasks.registry import task_named
 from elmo.tasks.trained import Trained
 
 RECIPE = """task = "tagging"
@@ -80,6 +81,10 @@ def test_predict_answers_for_text_and_for_files_of_the_task(folder, capsys):
     (folder / "column.txt").write_text("Ada\nlives\n\n")
     assert run("predict", "runs", "column.txt", "answers.txt") == 0
     assert len((folder / "answers.txt").read_text().split()) == 4
+    (folder / "a.conllu").write_text("# x\n1\tAda\tada\tNOUN" + "\t_" * 6 + "\n\n")
+    assert run("predict", "runs", "a.conllu", "b.conllu") == 0
+    comment, word = (folder / "b.conllu").read_text().split("\n")[:2]
+    assert comment == "# x" and re.fullmatch(r"1\tAda\tada\t([BI]-\w+|O)(\t_){6}", word)
 
 
 def test_a_folder_whose_name_is_a_number_holds_runs_too(folder):
@@ -109,6 +114,36 @@ def test_commands_refuse_in_one_line(folder, capsys, monkeypatch, arguments, sai
     (folder / "blank.txt").write_text("\n \n")
     monkeypatch.setattr(Trained, "predict", None)  # what is wrong is said before the work
     assert said in refused(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "said"),
+    [
+        (
+            "coref",
+            "#begin document (a); part 000\na 0 0 Ada (1)\n#end document\n",
+            "document a, part",
+        ),
+        (
+            "squad",
+            '{"data": [{"title": "a", "paragraphs": [{"context": "It rained.", "qas": [{"id": "1", '
+            '"question": "Did it?", "answers": [{"text": "It", "answer_start": 0}]}]}]}]}',
+            "1 questions have the id of another",
+        ),
+    ],
+)
+def test_answers_that_names_do_not_tell_apart_are_refused_before_the_work(
+    folder, capsys, monkeypatch, task, text, said
+):
+    for name in ("x", "y"):
+        (folder / name).mkdir(exist_ok=True)
+        (folder / name / "test").write_text(text)
+    task = task_named(task)
+    recipe = type("Recipe", (), {"model": task.settings()})
+    fake = type("Fake", (), {"task": task, "recipe": recipe, "labels": {}, "predict": None})
+    monkeypatch.setattr(Trained, "load", lambda *_, **__: fake)
+    given = ["evaluate", "runs", "x/test", "y/test", "--output", "answers"]
+    assert said in refused(capsys, *given)
 
 
 def test_encoders_are_compared_in_a_table_and_a_picture(folder, capsys, monkeypatch):
@@ -141,6 +176,33 @@ def test_an_unknown_encoder_is_told_before_any_is_trained(capsys, monkeypatch):
     assert 'toy.toml: "elmoo" names no encoder. Did you mean "elmo"?' in refused(capsys, *given)
     twice = ["compare-encoders", "toy.toml", "--encoders", "none,none", "--output", "unknown"]
     assert "distinct ones are wanted" in refused(capsys, *twice)
+    for bare in ("static", "static:"):
+        given[3] = f"none,{bare}"
+        assert f'"{bare}" does not say which: give static:FILE' in refused(capsys, *given)
+
+
+def test_an_encoder_that_cannot_be_opened_is_told_before_any_is_trained(capsys, monkeypatch):
+    monkeypatch.setattr(comparison.subprocess, "run", None)
+    given = ["compare-encoders", "toy.toml", "--encoders", "none,static:no.txt", "--output", "no"]
+    assert "no.txt" in refused(capsys, *given)
+
+
+def test_encoders_of_similar_names_have_folders_of_their_own(monkeypatch, tmp_path):
+    made = []
+    monkeypatch.setattr(comparison, "_check_encoders", lambda recipes: None)
+
+    def results_of(recipe, settings, output, *, begun):
+        made.append(output.name)
+        run = {"n_parameters": 1, "seconds": 1.0}
+        dev = {"mean": 50.0, "deviation": 0.0, "seeds": {"1": {"f1": 50.0}}}
+        told = {"metric": "f1", "dev": dev, "test": None, "runs": {"1": run}}
+        return {**told, "seconds_encoding": 0.0, "peak_memory": 1}
+
+    monkeypatch.setattr(comparison, "results_of", results_of)
+    encoders = ["elmo", "transformer:a/b", "transformer:a_b", "static:a.txt+elmo"]
+    comparison.compare_encoders("toy.toml", encoders, tmp_path)
+    assert len(set(made)) == 4 and made[0] == "elmo"
+    assert not any(character in name for name in made for character in "/:")
 
 
 def test_errors_are_reduced_by_the_share_of_them_that_is_gone():

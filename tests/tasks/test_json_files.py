@@ -22,6 +22,16 @@ def test_what_is_not_json_is_refused_with_its_line(tmp_path):
         read_json(path)
 
 
+def test_what_is_nested_too_deeply_is_refused_in_one_line(tmp_path):
+    deep = "[" * 100_000 + "]" * 100_000
+    (tmp_path / "x.jsonl").write_text(f'{{}}\n{{"a": {deep}}}')
+    with pytest.raises(ValueError, match=r"x\.jsonl, line 2: its lists and objects stand too deep"):
+        list(read_json_lines(tmp_path / "x.jsonl"))
+    (tmp_path / "x.json").write_text(deep)
+    with pytest.raises(ValueError, match=r"x\.json: its lists and objects stand too deep"):
+        read_json(tmp_path / "x.json")
+
+
 def test_records_come_with_their_line_and_empty_lines_are_none(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text('{"a": 1}\n\n{"a": 2}\n')

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from tests.tasks.toy_tagging import toy_recipe, write_toy
 
-from elmo.tasks import fit
+from elmo.tasks import batches, fit
 from elmo.tasks.run import RESULTS_FILE, drawn, spread, train_task
 from elmo.tasks.trained import TASK_FILE, WEIGHTS_FILE, Trained
 from elmo.training_state import STATE_FILE
@@ -144,6 +144,31 @@ def test_a_model_that_was_being_replaced_when_a_run_was_killed_is_put_back(tmp_p
     assert not list(folder.glob("*.old"))
 
 
+def test_results_of_seeds_that_are_not_asked_for_again_are_kept_beside_the_others(tmp_path, caplog):
+    def told(**changes):
+        recipe = toy_recipe(tmp_path, **{"training__n_epochs": 1, **changes})
+        train_task(recipe, resume=True)
+        return json.loads((Path(recipe.output) / RESULTS_FILE).read_text())
+
+    with caplog.at_level(logging.INFO):
+        both = told(seeds=[1, 2])
+        assert both["other_seeds"] == {} and "not asked for now" not in caplog.text
+        other = told(seeds=[3])
+        assert "results of seeds 1, 2, which are not asked for now, are kept" in caplog.text
+    assert list(other["dev"]["seeds"]) == ["3"] and list(other["other_seeds"]) == ["1", "2"]
+    assert other["other_seeds"]["2"]["dev"] == both["dev"]["seeds"]["2"]
+    assert other["other_seeds"]["2"]["run"] == both["runs"]["2"]
+    again = told(seeds=[2, 3])
+    assert again["dev"]["seeds"] == {
+        "2": both["dev"]["seeds"]["2"],
+        "3": other["dev"]["seeds"]["3"],
+    }
+    assert again["other_seeds"] == {"1": other["other_seeds"]["1"]}
+    longer = told(seeds=[3], training__n_epochs=2)
+    assert longer["other_seeds"] == {}
+    assert "of seeds 1, 2 are by a recipe with another training, and go" in caplog.text
+
+
 def test_another_recipe_does_not_go_on_with_a_run(tmp_path):
     train_task(toy_recipe(tmp_path, training__n_epochs=1))
     other = toy_recipe(tmp_path, training__n_epochs=2, model__hidden_dim=13)
@@ -198,6 +223,28 @@ def test_dev_that_gets_no_better_ends_a_run(tmp_path):
 def test_a_budget_of_minutes_ends_in_the_middle_of_an_epoch(tmp_path):
     results = train_task(toy_recipe(tmp_path, training__minutes=1e-6))
     assert results.fitted[1].n_steps == results.fitted[1].best_step == 1
+
+
+def test_epochs_of_differing_numbers_of_batches_are_all_read_to_their_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(batches, "POOL", 1)  # so that how sentences fall together matters
+    recipe = toy_recipe(
+        tmp_path,
+        training__n_epochs=6,
+        training__batch_tokens=12,
+        optimiser__schedule="linear",
+    )
+    made, of_epoch = [], fit.Fit._batches
+    monkeypatch.setattr(
+        fit.Fit, "_batches", lambda self, epoch: made.append(of_epoch(self, epoch)) or made[-1]
+    )
+    fitted = train_task(recipe).fitted[1]
+    numbers = [len(each) for each in made][:6]
+    assert len(set(numbers)) > 1 and fitted.n_steps == sum(numbers)
+    log = (Path(recipe.output) / "seed-1" / "metrics.jsonl").read_text().splitlines()
+    lines = [json.loads(line) for line in log if "train/loss" in line]
+    assert [line["train/epochs"] for line in lines] == [1, 2, 3, 4, 5, 6]
+    left = [5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6, 0]
+    assert [line["train/learning_rate"] / 0.02 for line in lines] == pytest.approx(left)
 
 
 def test_the_end_is_measured_whatever_the_steps_between_measurements(tmp_path):

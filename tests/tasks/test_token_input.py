@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from elmo.tasks.embedding import embedding
 from elmo.tasks.features import Features, padded, words_of
 from elmo.tasks.recipe import InputConfig, MixConfig
 from elmo.tasks.token_input import TokenInput
@@ -129,3 +130,10 @@ def test_words_that_a_file_of_words_cannot_hold_have_no_vector_of_their_own(tmp_
     words = words_of([["x", "\xa0", "a b", " a"]], min_count=1, lowercase=False)
     words.write(tmp_path / "words.txt")
     assert words.words[3:] == ["a b", "x"]
+
+
+def test_embeddings_begin_small():
+    torch.manual_seed(1)
+    words = TokenInput(InputConfig(word_dim=300, char_filters=0), 50).words
+    for vectors in (embedding(300, 50), words):
+        assert vectors.weight.std().item() == pytest.approx(0.1, abs=0.01)

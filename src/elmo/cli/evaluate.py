@@ -26,6 +26,7 @@ def evaluate(
 
     For example: elmo evaluate runs/ner test.txt --output predictions.txt
     """
+    from elmo.tasks.task import WritesByName
     from elmo.tasks.trained import Trained
     from elmo.text import check_writable
 
@@ -34,6 +35,8 @@ def evaluate(
     trained = Trained.load(model, encoder=encoder, device=device)
     task, settings = trained.task, trained.recipe.model
     examples = [each for path in data for each in task.read(existing(path), settings)]
+    if output is not None and isinstance(task, WritesByName):
+        task.check_names(examples)
     task.check(examples, trained.labels)
     with counting("Answering", len(examples)) as advance:
         answers = trained.predict(examples, progress=advance)

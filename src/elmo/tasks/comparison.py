@@ -4,19 +4,23 @@ Each encoder's runs are processes of their own, so that their memory can be told
 """
 
 import json
-import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from elmo.config import config_to_dict
 from elmo.recipe_file import quoted
-from elmo.tasks.recipe import read_task_recipe
+from elmo.tasks.documents import open_token_encoders
+from elmo.tasks.recipe import TaskRecipe, read_task_recipe
+from elmo.tasks.registry import task_named
 from elmo.tasks.run import RESULTS_FILE
 
 
@@ -58,10 +62,14 @@ def compare_encoders(
 ) -> tuple[str, list[Compared]]:
     """Train a recipe with each encoder; what was done in an earlier call is only read.
 
+    Encoders of runs that are still to be made are opened before the first of these, so that what is
+    wrong with one is told at once. A script that calls this guards its main part, as processes are
+    started by `spawn`.
+
     Args:
         recipe: A TOML file.
         encoders: In place of the recipe's; errors are reduced against the first.
-        output: Folder of all runs, a folder each.
+        output: Folder of all runs, a folder each, named by its encoder as in a URL.
         overrides: `key=value`, for all.
         begun: Called with each encoder when its turn comes.
 
@@ -69,16 +77,21 @@ def compare_encoders(
         The metric's name, and the results in the encoders' order.
 
     Raises:
-        ValueError: If an encoder is given twice or names none, or a run fails.
+        ValueError: If an encoder is given twice or names none, or a run fails; and as
+            `open_encoders`, which raises other errors too.
     """
     if not encoders or len(set(encoders)) < len(encoders):
         raise ValueError(f"encoders are {list(encoders)}, but distinct ones are wanted")
     settings = {encoder: [*overrides, f"encoder={quoted(encoder)}"] for encoder in encoders}
-    for of_encoder in settings.values():  # before hours are spent on the first
-        read_task_recipe(recipe, of_encoder)
+    folders = {encoder: Path(output) / quote(encoder, safe="+") for encoder in encoders}
+    to_do = []
+    for encoder, folder in folders.items():
+        wanted = _read_recipe(recipe, settings[encoder], folder)
+        if not _is_done(wanted):
+            to_do.append(wanted)
+    _check_encoders(to_do)  # before hours are spent on the first
     found = []
-    for encoder in encoders:
-        folder = Path(output) / re.sub(r"[^\w.+-]+", "_", encoder).strip("_")
+    for encoder, folder in folders.items():
         told = begun and partial(begun, encoder)
         found.append(results_of(recipe, settings[encoder], folder, begun=told))
     first = measured(found[0])["mean"]
@@ -130,19 +143,47 @@ def results_of(
     Raises:
         ValueError: If the folder holds runs by another recipe, or a run fails.
     """
-    settings = [*overrides, f"output={quoted(str(output))}"]
-    wanted = config_to_dict(read_task_recipe(recipe, settings))
-    path = Path(output) / RESULTS_FILE
-    if not path.exists() or _read(path)["recipe"] != wanted:
+    if not _is_done(_read_recipe(recipe, overrides, output)):
         if begun is not None:
             begun()
         command = [sys.executable, "-m", "elmo", "train", str(recipe), "--resume"]
-        for setting in settings:
+        for setting in _with_output(overrides, output):
             command += ["--set", setting]
         ended = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
         if ended.returncode:
             raise ValueError(f"{shlex.join(command)} failed with {ended.returncode}: see above")
-    return _read(path)
+    return _read(Path(output) / RESULTS_FILE)
+
+
+def _with_output(overrides: Sequence[str], output: str | Path) -> list[str]:
+    return [*overrides, f"output={quoted(str(output))}"]
+
+
+def _read_recipe(recipe: str | Path, overrides: Sequence[str], output: str | Path) -> TaskRecipe:
+    return read_task_recipe(recipe, _with_output(overrides, output))
+
+
+def _is_done(recipe: TaskRecipe) -> bool:
+    """Whether its folder has the results of this very recipe."""
+    path = Path(recipe.output) / RESULTS_FILE
+    return path.exists() and bool(_read(path)["recipe"] == config_to_dict(recipe))
+
+
+def _check_encoders(recipes: Sequence[TaskRecipe]) -> None:
+    """Open the encoders of recipes, and let what is wrong be told.
+
+    In a process of its own: the system counts the memory of a process to those that it starts, so
+    that all runs would seem as large as the largest encoder.
+    """
+    if recipes:
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            list(pool.map(_open_encoders, recipes))
+
+
+def _open_encoders(recipe: TaskRecipe) -> None:
+    for encoder in open_token_encoders(task_named(recipe.task), recipe.encoder, device="cpu"):
+        if recipe.encoder_mode == "fine_tuned":
+            encoder.trainable()
 
 
 def _read(path: Path) -> dict[str, Any]:

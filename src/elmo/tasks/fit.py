@@ -29,6 +29,8 @@ from elmo.training_state import STATE_FILE, TrainingState, read_state
 
 logger = logging.getLogger(__name__)
 
+NOT_OF_RESULTS = ("output", "cache", "cache_gb", "seeds", "tensorboard")
+"""Settings of a recipe that change no result of a seed."""
 TELL_SECONDS = 1.0
 """Between two reports."""
 SAVE_SECONDS = 600.0
@@ -147,10 +149,9 @@ class Fit:
         self.scores: dict[str, float] = {}
         self.waited = 0
         seconds = self._restore()
-        n_batches = len(self._batches(0))
-        self.budget = Budget(
-            n_batches * self.settings.n_epochs, self.settings.minutes, seconds=seconds
-        )
+        self.batches = self._batches(self.epoch)
+        # In epochs, not steps: where batches are bounded by tokens, epochs differ in their number.
+        self.budget = Budget(self.settings.n_epochs, self.settings.minutes, seconds=seconds)
 
     def go(self) -> Fitted:
         """Train to the end."""
@@ -176,21 +177,20 @@ class Fit:
         saved = time.monotonic()
         unreported, unlogged = _Steps(saved), _Steps(self.budget.seconds)
         while not self._over() or not self.n_steps:  # a model there has to be
-            batches = self._batches(self.epoch)
-            while self.position < len(batches):
-                batch = batches[self.position]
+            while self.position < len(self.batches):
+                batch = self.batches[self.position]
                 loss = self._step(batch)
                 unreported.add(loss, len(batch))
                 unlogged.add(loss, len(batch))
                 self.position += 1
                 due = self._at_end() or (
-                    self.n_steps % every == 0 if every else self.position == len(batches)
+                    self.n_steps % every == 0 if every else self.position == len(self.batches)
                 )
                 now = time.monotonic()
                 if told := due or now - unreported.begun > TELL_SECONDS:
                     self._report(unreported, now)
                 if due:
-                    self._log(log, unlogged, self.epoch + self.position / len(batches))
+                    self._log(log, unlogged)
                     self._measure(log)
                     unlogged = _Steps(self.budget.seconds)
                 elif now - saved > SAVE_SECONDS:
@@ -203,15 +203,24 @@ class Fit:
                 if due and self._over():
                     return
             self.epoch, self.position = self.epoch + 1, 0
+            self.batches = self._batches(self.epoch)
+
+    def _epochs(self) -> float:
+        """Passes over the data so far."""
+        return self.epoch + self.position / len(self.batches)
+
+    def _progress(self) -> float:
+        """Share of the budget that is used, by which the learning rate goes."""
+        return self.budget.progress(self._epochs())
 
     def _at_end(self) -> bool:
-        """Whether the budget is used up: by steps, or by time, of which all processes are told."""
-        if self.n_steps >= (self.budget.n_tokens or math.inf):
+        """Whether the budget is used up: by epochs, or by time, of which all processes are told."""
+        if self._epochs() >= self.settings.n_epochs:
             return True
         return self.settings.minutes is not None and self._over()
 
     def _over(self) -> bool:
-        over = self.budget.progress(self.n_steps) >= 1 or self.patience.exhausted
+        over = self._progress() >= 1 or self.patience.exhausted
         # Clocks differ between processes: the first one's counts for all.
         flag = torch.tensor([float(over)], device=self.accelerator.device)
         if self.accelerator.num_processes > 1:
@@ -239,7 +248,7 @@ class Fit:
         read = self.task.batch(examples, trained.features, trained.labels)
         loss = self.model(read.to(self.accelerator.device))
         self.accelerator.backward(loss)
-        norm = self.optimiser.step(self.budget.progress(self.n_steps))
+        norm = self.optimiser.step(self._progress())
         self.n_steps += 1
         self.average.update(self.n_steps)
         if not math.isfinite(norm):
@@ -249,7 +258,7 @@ class Fit:
             )
         return loss.item()
 
-    def _log(self, log: MetricLog | None, steps: _Steps, epochs: float) -> None:
+    def _log(self, log: MetricLog | None, steps: _Steps) -> None:
         """Write a line about the steps since the last one."""
         if log is None:
             return
@@ -258,9 +267,9 @@ class Fit:
             self.n_steps,
             {
                 "train/loss": steps.mean_loss(),
-                "train/learning_rate": self.optimiser.rate(self.budget.progress(self.n_steps)),
+                "train/learning_rate": self.optimiser.rate(self._progress()),
                 "train/examples_per_second": steps.speed(seconds),
-                "train/epochs": epochs,
+                "train/epochs": self._epochs(),
                 "train/minutes": seconds / 60,
             },
         )
@@ -269,7 +278,7 @@ class Fit:
         """Tell whoever draws it where the run stands."""
         if self.report is None or not self.accelerator.is_main_process:
             return
-        share = self.budget.progress(self.n_steps)
+        share = self._progress()
         left = self.budget.seconds * (1 - share) / max(share, 1e-9)
         best, speed = self.scores.get(self.metric), steps.speed(now)
         self.report(Progress(self.seed, share, self.n_steps, speed, left, steps.mean_loss(), best))
@@ -361,7 +370,7 @@ class Fit:
     def _identity(self) -> dict[str, Any]:
         """What a run that goes on has to have in common with the run before."""
         values = config_to_dict(self.recipe)
-        for name in ("output", "cache", "cache_gb", "seeds", "tensorboard"):
+        for name in NOT_OF_RESULTS:
             values.pop(name)
         values["training"] = {
             name: value

@@ -24,17 +24,35 @@ _NAMES: Mapping[type, str] = {
 }
 
 
+def parsed(text: str) -> Any:
+    """What a text in JSON says.
+
+    Raises:
+        json.JSONDecodeError: If it is not JSON.
+        ValueError: If it is nested too deeply to be read.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError(
+            "its lists and objects stand too deep within each other; is it a file of the task?"
+        ) from None
+
+
 def read_json(path: str | Path) -> Any:
     """What a JSON file holds; `.gz`, `.xz` and `.zst` are decompressed.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it is not JSON or not UTF-8, with the line.
+        ValueError: If it is not UTF-8 or not JSON, with the line, or nested too deeply.
     """
+    text = "\n".join(read_lines(path))
     try:
-        return json.loads("\n".join(read_lines(path)))
+        return parsed(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}, line {error.lineno}: is not JSON ({error.msg})") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def read_json_lines(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -49,11 +67,13 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
             continue
         where = f"{path}, line {number}"
         try:
-            record = json.loads(line)
+            record = parsed(line)
         except json.JSONDecodeError as error:
             raise ValueError(
                 f"{where}: is not JSON ({error.msg}), but a record on each line is wanted"
             ) from None
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
         yield where, checked(record, dict, where)
 
 

@@ -3,7 +3,6 @@
 import json
 import logging
 import math
-import resource
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,14 +18,15 @@ import torch
 from accelerate import Accelerator
 
 from elmo.checkpoints.download import cache_folder
-from elmo.config import config_to_dict
+from elmo.config import config_to_dict, read_json
 from elmo.encoders.encoder import Encoder
 from elmo.encoders.layer_cache import cached_layers
 from elmo.encoders.specification import STATIC, open_encoders, read_specification
 from elmo.folder_lock import alone_in
+from elmo.memory import peak_memory
 from elmo.tasks.documents import fitted_documents, open_token_encoders
 from elmo.tasks.features import Features, LayersOf, words_of
-from elmo.tasks.fit import Fit, Fitted, Progress, accelerator_for
+from elmo.tasks.fit import NOT_OF_RESULTS, Fit, Fitted, Progress, accelerator_for
 from elmo.tasks.recipe import TaskRecipe
 from elmo.tasks.registry import task_named
 from elmo.tasks.task import ReadsTraining
@@ -83,7 +83,9 @@ def train_task(
     """Train a model per seed, and measure them.
 
     Writes into the recipe's output folder `seed-N/` (the best model by dev, `metrics.jsonl`, the
-    state to go on from) and `results.json`.
+    state to go on from) and `results.json`: scores of the recipe's seeds, which means are of, and
+    below `other_seeds` what earlier calls with the same recipe, but for the seeds, measured of
+    others. Results by another recipe are left out with a warning.
 
     Args:
         recipe: What to do.
@@ -101,6 +103,7 @@ def train_task(
     with alone_in(output) if accelerator.is_main_process else nullcontext():
         if accelerator.is_main_process:
             _prepare_output(output, resume=resume)
+            others = _other_seeds(recipe)
         accelerator.wait_for_everyone()
         task = task_named(recipe.task)
         data = read_data(recipe)
@@ -121,12 +124,12 @@ def train_task(
             test,
             fitted,
             seconds_encoding,
-            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            peak_memory(),
             weights,
             accelerator.is_main_process,
         )
         if accelerator.is_main_process:
-            _write_results(recipe, results)
+            _write_results(recipe, results, others)
     return results
 
 
@@ -289,7 +292,41 @@ def _prepare_output(folder: Path, *, resume: bool) -> None:
         recover_model(run)
 
 
-def _write_results(recipe: TaskRecipe, results: TaskResults) -> None:
+def _other_seeds(recipe: TaskRecipe) -> dict[str, Any]:
+    """What `results.json` has of seeds that are not asked for now, if the recipe is the same.
+
+    Raises:
+        ValueError: If the file is no JSON.
+    """
+    path = Path(recipe.output) / RESULTS_FILE
+    if not path.exists():
+        return {}
+    before = read_json(path)
+    now, asked = config_to_dict(recipe), set(map(str, recipe.seeds))
+    found = dict(before.get("other_seeds", {}))
+    for seed, run in before["runs"].items():
+        scores = {part: before[part]["seeds"][seed] for part in ("dev", "test") if before[part]}
+        found[seed] = {**scores, "run": run}
+    found = {seed: of_seed for seed, of_seed in found.items() if seed not in asked}
+    if not found:
+        return {}
+    told = f"seeds {', '.join(found)}"
+    differing = [k for k in now if k not in NOT_OF_RESULTS and now[k] != before["recipe"].get(k)]
+    if differing:
+        logger.warning(
+            "%s: the results of %s are by a recipe with another %s, and go; their models stay",
+            path,
+            told,
+            ", ".join(differing),
+        )
+        return {}
+    logger.info("%s: the results of %s, which are not asked for now, are kept", path, told)
+    return found
+
+
+def _write_results(
+    recipe: TaskRecipe, results: TaskResults, others: Mapping[str, Mapping[str, Any]]
+) -> None:
     """Say in a file what was done and what came of it."""
 
     def summary(scores: Mapping[int, Mapping[str, float]]) -> dict[str, Any]:
@@ -317,6 +354,7 @@ def _write_results(recipe: TaskRecipe, results: TaskResults) -> None:
             }
             for seed, run in results.fitted.items()
         },
+        "other_seeds": others,
         "seconds_encoding": results.seconds_encoding,
         "peak_memory": results.peak_memory,
         "threads": torch.get_num_threads(),

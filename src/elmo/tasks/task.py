@@ -89,6 +89,14 @@ class ReadsInRows(Protocol):
 
 
 @runtime_checkable
+class WritesByName(Protocol):
+    """A task whose written answers are told apart by the names of their examples."""
+
+    def check_names(self, examples: Sequence[Example]) -> None:
+        """Refuse examples, as of several files, of which two have one name."""
+
+
+@runtime_checkable
 class Task(Protocol):
     """A task.
 

@@ -15,6 +15,7 @@ from elmo.config import CharCnnConfig
 from elmo.encoders.encoder import Encoder
 from elmo.model.char_cnn import CharCnn
 from elmo.model.scalar_mix import ScalarMix
+from elmo.tasks.embedding import embedding
 from elmo.tasks.features import MAX_CHARS, SentenceBatch
 from elmo.tasks.recipe import InputConfig, MixConfig
 
@@ -64,9 +65,7 @@ class TokenInput(nn.Module):
     ) -> None:
         super().__init__()
         self.config, self.mix = config, mix or MixConfig()
-        self.words = nn.Embedding(n_words, config.word_dim) if config.word_dim else None
-        if self.words is not None:
-            nn.init.normal_(self.words.weight, std=0.1)
+        self.words = embedding(n_words, config.word_dim) if config.word_dim else None
         self.chars = _char_cnn(config) if config.char_filters else None
         self.learned = nn.ModuleList(learned)
         mixed = [e.dim for e in encoders]

@@ -14,6 +14,7 @@ from elmo.tasks.classification.bcn import (
 )
 from elmo.tasks.classification.data import LabelledText
 from elmo.tasks.classification.task import TASK
+from elmo.tasks.linear import linear
 from elmo.tasks.recipe import InputConfig
 from elmo.tasks.token_input import TokenInput
 
@@ -58,6 +59,14 @@ def test_maxout_takes_the_largest_piece_of_each_number():
     pieces = x @ maxout.pieces.weight.T + maxout.pieces.bias
     expected = torch.stack([pieces[:, :4].max(dim=1).values, pieces[:, 4:].max(dim=1).values], 1)
     torch.testing.assert_close(maxout(x), expected)
+
+
+def test_maxout_begins_as_all_linear_layers_of_task_networks_do():
+    torch.manual_seed(1)
+    pieces = Maxout(3, 2, n_pieces=4).pieces
+    torch.manual_seed(1)
+    expected = linear(3, 8)
+    assert torch.equal(pieces.weight, expected.weight) and torch.equal(pieces.bias, expected.bias)
 
 
 def test_a_batch_of_one_is_standardised_by_what_was_seen_before():

@@ -109,6 +109,7 @@ def test_objects_have_a_text_or_tokens_and_a_label_or_labels(write):
         ("a.tsv", "a\t\tid", "the text 'a' has no label"),
         ("a.tsv", "\u00a0 \t3", "has no tokens"),
         ("a.jsonl", "{", "is not JSON"),
+        ("a.jsonl", "[" * 99999 + "]" * 99999, "stand too deep within each other"),
         ("a.jsonl", "[1]", "holds list, but a JSON object was expected"),
         ("a.jsonl", '{"text": "a"}', '"label" is [None]'),
         ("a.jsonl", '{"text": "a", "label": true}', '"label" is [True]'),
@@ -128,6 +129,17 @@ def test_a_broken_line_is_refused_with_file_and_line(write, name, line, message)
     with pytest.raises(ValueError, match=re.escape(f"{path}, line 2: ") + ".*") as error:
         read_texts(path)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.tsv", "a b\t\n"), ("a.jsonl", '{"text": "a b", "labels": []}')]
+)
+def test_no_label_is_an_answer_where_there_may_be_several(write, name, text):
+    path = write(text, name)
+    assert read_texts(path, several=True) == [LabelledText(("a", "b"), (), "a b")]
+    for several in (None, False):
+        with pytest.raises(ValueError, match=r"has no label: .* set model\.several = true"):
+            read_texts(path, several=several)
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,23 @@ def test_a_text_with_several_labels_is_refused_where_one_is_wanted(tmp_path):
         train_task(recipe)
 
 
+def test_texts_without_a_label_are_learned_and_measured(tmp_path):
+    recipe = text_recipe(tmp_path, model__several=True, training__n_epochs=30)
+    for name in (*recipe.data.train, *recipe.data.dev):
+        Path(name).write_text("the soup was lovely\tgood,food\na dull plot\t\n" * 8)
+    assert train_task(recipe).dev[1]["accuracy"] == 100
+    trained = Trained.load(recipe.output)
+    dull = trained.task.read(Path(name), recipe.model)[1]
+    assert (dull.labels, trained.predict([dull])) == ((), [()])
+
+
+def test_training_data_without_any_label_is_refused(tmp_path):
+    recipe = text_recipe(tmp_path, model__several=True)
+    Path(recipe.data.train[0]).write_text("a dull plot\t\n")
+    with pytest.raises(ValueError, match="no text of the training data has a label"):
+        train_task(recipe)
+
+
 def test_labels_that_the_training_data_has_not_are_told_and_count_as_wrong(tmp_path, caplog):
     recipe = text_recipe(tmp_path, training__n_epochs=20)
     train_task(recipe)

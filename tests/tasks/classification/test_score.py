@@ -67,6 +67,8 @@ def test_predictions_that_are_not_as_many_are_refused(predicted):
 def test_scores_of_nothing_are_refused():
     with pytest.raises(ValueError, match="at least one"):
         score_labels([], [])
+    with pytest.raises(ValueError, match="no text has a label, right or predicted"):
+        score_labels([[], []], [[], []])
 
 
 def test_one_label_alone_is_scored_as_one_of_many():

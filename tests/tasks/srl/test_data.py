@@ -61,8 +61,32 @@ def test_conll_2012_is_known_without_lines_that_begin_documents(tmp_path):
 
 def test_predicates_without_a_column_of_roles_are_read_without_answers(tmp_path):
     text = re.sub(r"\* \(?(ARG\d|V)?\*\)? (?=-|\(3)", "* ", CONLL_2012)
-    (frame,) = read_srl(written(tmp_path / "a", text))[0].frames
+    (frame,) = read_srl(written(tmp_path / "a", text), labelled=False)[0].frames
     assert frame == Frame(2, "come", None, "come.03")
+
+
+CONLL_2005 = "The - (A0*\ndog - *)\nbarked bark (V*)\n"
+
+
+@pytest.mark.parametrize(
+    "text, old, new, said",
+    [
+        (CONLL_2012, "(ARG1*", "(ARG1", "line 5: column 12 has"),
+        (CONLL_2012, "(ARG1*", "?", "line 5: column 12 has"),
+        (CONLL_2012, "*) - - -", "*) ap ap.01 -", "line 2: a sentence with 3 predicates, but 1"),
+        (CONLL_2005, "(A0*", "(A0", "line 1: column 3 has '(A0', but expected role brackets"),
+        (CONLL_2005, "*)", "*))", "line 2: column 3 has"),
+    ],
+)
+def test_broken_columns_of_roles_are_passed_over_where_answers_are_not_wanted(
+    tmp_path, text, old, new, said
+):
+    path = written(tmp_path / "a", text.replace(old, new))
+    with pytest.raises(ValueError, match=re.escape(said)):
+        read_srl(path)
+    frames = read_srl(path, labelled=False)[0].frames
+    assert 2 in {frame.predicate for frame in frames}
+    assert {frame.arguments for frame in frames} == {None}
 
 
 def test_conll_2005_has_words_first_and_lemmas_before_the_roles(tmp_path):

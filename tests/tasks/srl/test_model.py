@@ -131,6 +131,17 @@ def test_a_mark_around_no_word_is_refused(tmp_path):
         TASK.read_text(path, Tokenizer("en"))
 
 
+@pytest.mark.parametrize(
+    "line", ["The cat [[chased it.", "It chased]] it.", "[[", "[[]]", "It [[ran [[up]] it.", "]]["]
+)
+def test_a_bracket_without_the_other_is_refused(tmp_path, line):
+    path = tmp_path / "a.txt"
+    path.write_text(f"[[Run]]!\n{line}\n")
+    with pytest.raises(ValueError, match=r"a\.txt, line 2: .* has a \[\[ or \]\] without") as error:
+        TASK.read_text(path, Tokenizer("en"))
+    assert "\n" not in str(error.value)
+
+
 def test_predicates_without_roles_are_refused_where_roles_are_wanted(tmp_path):
     path = tmp_path / "a.conll"
     path.write_text(

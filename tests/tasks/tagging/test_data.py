@@ -74,6 +74,29 @@ def test_conllu_has_words_and_neither_ranges_nor_empty_nodes(write):
     assert read_tagged(path, column="xpos")[0].tags == ("IN", "DT", "NNP")
 
 
+@pytest.mark.parametrize(
+    ("column", "old", "new"),
+    [
+        (None, ["\tADP\t", "\tDET\t", "\tPROPN\t", "\tSYM\t"], "\t{}\t"),
+        ("xpos", ["\tIN\t", "\tDT\t", "\tNNP\t", "\tNN\t"], "\t{}\t"),
+    ],
+)
+def test_conllu_that_was_to_be_tagged_is_written_with_its_tags_alone_replaced(
+    write, tmp_path, column, old, new
+):
+    path = write(CONLLU, "data.conllu")
+    sentences = read_tagged(path, column=column, labelled=False)
+    assert [s.tags for s in sentences] == [None, None]
+    write_tagged(tmp_path / "out.conllu", sentences, [["T0", "T1", "T2"], ["T3"]])
+    expected = CONLLU
+    for k, before in enumerate(old):
+        assert expected.count(before) == 1
+        expected = expected.replace(before, new.format(f"T{k}"))
+    assert (tmp_path / "out.conllu").read_text() == expected
+    write_tagged(tmp_path / "scored", read_tagged(path), [["T0", "T1", "T2"], ["T3"]])
+    assert (tmp_path / "scored").read_text().startswith("From ADP T0\n")
+
+
 def test_compressed_files_are_read(tmp_path):
     path = tmp_path / "data.conllu.gz"
     path.write_bytes(gzip.compress(CONLLU.encode()))

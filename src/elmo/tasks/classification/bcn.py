@@ -111,7 +111,7 @@ class Maxout(nn.Module):
     def __init__(self, dim: int, output_dim: int, n_pieces: int) -> None:
         super().__init__()
         self.n_pieces = n_pieces
-        self.pieces = nn.Linear(dim, output_dim * n_pieces)
+        self.pieces = linear(dim, output_dim * n_pieces)
 
     def forward(self, x: Float[Tensor, "batch dim"]) -> Float[Tensor, "batch output_dim"]:
         """Of each vector."""

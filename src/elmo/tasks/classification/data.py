@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from elmo.tasks.json_files import parsed
 from elmo.text import COMPRESSED, Tokenizer, check_text, read_lines, write_lines
 
 HEADERS = {("text", "label"), ("text", "labels"), ("sentence", "label"), ("sentence", "labels")}
@@ -23,12 +24,12 @@ class LabelledText:
 
     Attributes:
         tokens: The text, tokenized.
-        labels: One or several; None where they are not known.
+        labels: One, several or none; None where they are not known.
         text: The text as it was given.
         id: What its file calls it, if anything.
 
     Raises:
-        ValueError: If it has no tokens; if its labels are known, and none.
+        ValueError: If it has no tokens.
     """
 
     tokens: tuple[str, ...]
@@ -39,14 +40,13 @@ class LabelledText:
     def __post_init__(self) -> None:
         if not self.tokens:
             raise ValueError(f"the text {self.text!r} has no tokens: leave it out")
-        if self.labels is not None and not self.labels:
-            raise ValueError(f"the text {self.text[:40]!r} has no label: give one, or leave it out")
 
 
 def read_texts(
     path: str | Path,
     *,
     labelled: bool = True,
+    several: bool | None = None,
     phrases: bool = False,
     tokenizer: Tokenizer | None = None,
 ) -> list[LabelledText]:
@@ -61,6 +61,8 @@ def read_texts(
     Args:
         path: The file.
         labelled: Whether labels are wanted. If not, they are passed over, and may be absent.
+        several: Whether a text may have several, so that none is an answer too: `"labels": []`, or
+            an empty column.
         phrases: Whether each phrase of a tree is a text of its own, and not the sentence alone.
         tokenizer: What splits raw text; None for English.
 
@@ -84,6 +86,8 @@ def read_texts(
             continue
         try:
             found = _FORMATS[suffix](line, tokenizer, labelled, number)
+            if labelled and not several:
+                _check_labels(found)
             # A tree gives its phrases, the whole of it first.
             texts.extend(found if phrases else found[:1])
         except ValueError as error:
@@ -138,6 +142,15 @@ def write_texts(
     )
 
 
+def _check_labels(texts: Iterable[LabelledText]) -> None:
+    for text in texts:
+        if not text.labels:
+            raise ValueError(
+                f"the text {text.text[:40]!r} has no label: give one, leave it out, or set "
+                "model.several = true if none is an answer"
+            )
+
+
 def _json_line(text: LabelledText, predicted: Sequence[str]) -> str:
     values: dict[str, Any] = {"text": text.text or " ".join(text.tokens)}
     values["predicted"] = list(predicted)
@@ -171,7 +184,7 @@ def _tsv(line: str, tokenizer: Tokenizer, labelled: bool, number: int) -> list[L
 
 def _json(line: str, tokenizer: Tokenizer, labelled: bool, number: int) -> list[LabelledText]:
     try:
-        values = json.loads(line)
+        values = parsed(line)
     except json.JSONDecodeError as error:
         raise ValueError(f"is not JSON ({error})") from None
     if not isinstance(values, dict):

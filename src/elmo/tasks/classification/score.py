@@ -34,8 +34,8 @@ def score_labels(right: Sequence[Sequence[str]], predicted: Sequence[Sequence[st
     has precision 0, and one that is never right has recall 0.
 
     Raises:
-        ValueError: If there are not as many predictions as texts, or none; if scikit-learn is not
-            installed.
+        ValueError: If there are not as many predictions as texts, or none; if no label is right or
+            predicted for any; if scikit-learn is not installed.
     """
     if len(right) != len(predicted) or not right:
         raise ValueError(
@@ -50,6 +50,8 @@ def score_labels(right: Sequence[Sequence[str]], predicted: Sequence[Sequence[st
             "scikit-learn is not installed, which scores need: pip install 'elmo-torch[tasks]'"
         ) from None
     labels = in_order(label for row in (*right, *predicted) for label in row)
+    if not labels:
+        raise ValueError("no text has a label, right or predicted: there is nothing to score")
     binarizer = MultiLabelBinarizer(classes=labels)
     # Texts by labels, 1 where a text has the label. A column more, which is not reported: a single
     # one would be read as two classes.

@@ -57,11 +57,11 @@ class Classification(ABC):
         self, path: Path, settings: LabelsConfig, *, labelled: bool = True
     ) -> list[LabelledText]:
         """Texts: trees' sentences, tab-separated values, or JSON lines."""
-        return read_texts(path, labelled=labelled)
+        return read_texts(path, labelled=labelled, several=settings.several)
 
     def read_training(self, path: Path, settings: LabelsConfig) -> list[LabelledText]:
         """Texts to learn from; with `phrases` each phrase of a tree that is long enough."""
-        texts = read_texts(path, phrases=settings.phrases)
+        texts = read_texts(path, several=settings.several, phrases=settings.phrases)
         if settings.phrases:
             texts = [text for text in texts if len(text.tokens) >= settings.min_phrase]
         return texts
@@ -81,8 +81,12 @@ class Classification(ABC):
         """All labels, and whether a text may have several.
 
         Raises:
-            ValueError: If a text has several, and the settings say that none may.
+            ValueError: If there are none; if a text has several, and the settings say that none
+                may.
         """
+        known = known_labels(examples)
+        if not known:
+            raise ValueError("no text of the training data has a label")
         found = have_several_labels(examples)
         if settings.several is False and found:
             text = next(text for text in examples if len(text.labels or ()) > 1)
@@ -91,7 +95,7 @@ class Classification(ABC):
                 "model.several is false: give one label each, or leave several out"
             )
         several = found if settings.several is None else settings.several
-        return {"labels": known_labels(examples), "several": several}
+        return {"labels": known, "several": several}
 
     def check(self, examples: Sequence[LabelledText], labels: Mapping[str, Any]) -> None:
         """Warn of labels that the training data has not, and of several where one is given."""

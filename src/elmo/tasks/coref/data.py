@@ -142,6 +142,13 @@ def write_coref(
         ValueError: If mentions of one cluster cross, or one lies outside of its document; or if
             two documents have the same name and part.
     """
+    check_names(documents)
+    lines = (_lines(*pair) for pair in zip(documents, clusters, strict=True))
+    write_lines(path, chain.from_iterable(lines))
+
+
+def check_names(documents: Iterable[Document]) -> None:
+    """Refuse two documents of the same name and part, by which the scorer finds them."""
     names: set[tuple[str, str]] = set()
     for document in documents:
         if (document.name, document.part) in names:
@@ -150,8 +157,6 @@ def write_coref(
                 "found by its name: give each its own name or part"
             )
         names.add((document.name, document.part))
-    lines = (_lines(*pair) for pair in zip(documents, clusters, strict=True))
-    write_lines(path, chain.from_iterable(lines))
 
 
 def crossing(clusters: Iterable[Iterable[Span]]) -> list[tuple[Span, Span]]:

@@ -18,6 +18,7 @@ from elmo.tasks.coref.clusters import NO_ANTECEDENT, cluster_numbers, clusters_o
 from elmo.tasks.coref.data import Clusters
 from elmo.tasks.coref.scorers import NEARNESS, PairScorer, distance_buckets, feed_forward
 from elmo.tasks.coref.spans import Spans, best_apart, spans_within
+from elmo.tasks.embedding import embedding
 from elmo.tasks.task import TaskModel
 from elmo.tasks.token_input import TokenInput
 
@@ -117,12 +118,12 @@ class SpanRanker(TaskModel):
         hidden = self.bilstm.output_dim + inputs.output_dim
         score = config.score_dim, config.score_layers, config.dropout
         self.head = feed_forward(hidden, *score)
-        self.widths = _feature(config.max_width, config) if config.width else None
+        self.widths = embedding(config.max_width, config.feature_dim) if config.width else None
         dim = 2 * hidden + inputs.dim + (config.feature_dim if config.width else 0)
         self.mention = feed_forward(dim, *score)
-        self.distances = _feature(len(NEARNESS), config) if config.distance else None
-        self.speakers = _feature(3, config) if config.speaker else None
-        self.genres = _feature(n_genres + 1, config) if config.genre else None
+        self.distances = embedding(len(NEARNESS), config.feature_dim) if config.distance else None
+        self.speakers = embedding(3, config.feature_dim) if config.speaker else None
+        self.genres = embedding(n_genres + 1, config.feature_dim) if config.genre else None
         n_features = config.distance + config.speaker + config.genre
         self.pair = PairScorer(dim, n_features * config.feature_dim, *score)
 
@@ -259,9 +260,3 @@ def marginal_loss(
     """
     of_right = scores.masked_fill(~right, -torch.inf).logsumexp(dim=1)
     return (scores.logsumexp(dim=1) - of_right).sum()
-
-
-def _feature(n: int, config: CorefConfig) -> nn.Embedding:
-    embedding = nn.Embedding(n, config.feature_dim)
-    nn.init.normal_(embedding.weight, std=0.1)
-    return embedding

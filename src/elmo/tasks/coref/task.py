@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.tasks.coref.batch import CorefBatch, ReadDocument
-from elmo.tasks.coref.data import Clusters, Document, read_coref, write_coref
+from elmo.tasks.coref.data import Clusters, Document, check_names, read_coref, write_coref
 from elmo.tasks.coref.model import CorefConfig, SpanRanker
 from elmo.tasks.coref.score import score
 from elmo.tasks.features import Features
@@ -119,6 +119,14 @@ class Coreference:
     ) -> dict[str, float]:
         """As the reference scorer v8.01 counts."""
         return score([_clusters(example) for example in examples], predictions)
+
+    def check_names(self, examples: Sequence[Document]) -> None:
+        """Documents are found by name and part.
+
+        Raises:
+            ValueError: If two have the same.
+        """
+        check_names(examples)
 
     def write(
         self, path: Path, examples: Sequence[Document], predictions: Sequence[Clusters]

@@ -137,19 +137,28 @@ class Squad:
         gold = {str(i): gold_texts([example])[example.id] for i, example in enumerate(examples)}
         return score(gold, {str(i): answer for i, answer in enumerate(predictions)})
 
+    def check_names(self, examples: Sequence[Question]) -> None:
+        """Questions are found by their ids.
+
+        Raises:
+            ValueError: If two, of several files, have the same.
+        """
+        if n := len(examples) - len({question.id for question in examples}):
+            raise ValueError(
+                f"{n:,} questions have the id of another, but answers are told apart by it: write "
+                "those of each file on their own"
+            )
+
     def write(self, path: Path, examples: Sequence[Question], predictions: Sequence[str]) -> None:
         """JSON of answers by the id of their question, which `evaluate-v1.1.py` reads.
 
         Raises:
-            ValueError: If two questions, of several files, have the same id.
+            ValueError: As `check_names`.
         """
-        answers = {q.id: answer for q, answer in zip(examples, predictions, strict=True)}
-        if len(answers) < len(examples):
-            raise ValueError(
-                f"{len(examples) - len(answers):,} questions have the id of another, but answers "
-                "are told apart by it: write those of each file on their own"
-            )
-        write_predictions(path, answers)
+        self.check_names(examples)
+        write_predictions(
+            path, {q.id: answer for q, answer in zip(examples, predictions, strict=True)}
+        )
 
 
 TASK = Squad()

@@ -66,19 +66,19 @@ class SrlSentence:
     document: str = ""
 
 
-def read_srl(path: str | Path, *, labelled: bool = False) -> list[SrlSentence]:
+def read_srl(path: str | Path, *, labelled: bool = True) -> list[SrlSentence]:
     """Read a file in CoNLL-2012's format, or CoNLL-2005's with the words in its first column.
 
     Which it is, the first line says.
 
     Args:
         path: The file, which may be compressed.
-        labelled: Whether answers are wanted; otherwise a sentence may have predicates and no column
-            of roles, and their arguments are None.
+        labelled: Whether answers are wanted; otherwise columns of roles are passed over, whatever
+            they hold, and may lack: arguments are None.
 
     Raises:
-        ValueError: Naming file and line, if there are not as many columns of roles as predicates,
-            brackets are not closed, or columns are broken otherwise.
+        ValueError: Naming file and line, if columns are broken; where answers are wanted, if there
+            are not as many columns of roles as predicates, or brackets are not closed.
     """
     first = next(iter(read_documents(path)), None)
     if first is None:
@@ -102,7 +102,7 @@ def read_props(path: str | Path) -> list[tuple[Frame, ...]]:
     """
     first = next(iter(read_documents(path)), None)
     if isinstance(first, list) and not _is_conll_2012(first):
-        return [sentence.frames for sentence in _read_conll_2005(path, False)]
+        return [sentence.frames for sentence in _read_conll_2005(path, True)]
     return [sentence.frames for sentence in read_srl(path)]
 
 
@@ -174,8 +174,9 @@ def _read_conll_2005(path: str | Path, labelled: bool) -> Iterator[SrlSentence]:
     for rows in read_sentences(path):
         n_columns = len(rows[0].columns)
         if target is None:
-            brackets = [all(CELL.fullmatch(cell) for cell in column) for column in _columns(rows)]
-            target = max((i for i in range(n_columns) if not brackets[i]), default=0)
+            # Most cells, and not all: where one is broken, that is told by its line.
+            roles_of = [2 * sum("*" in cell for cell in c) > len(c) for c in _columns(rows)]
+            target = max((i for i in range(n_columns) if not roles_of[i]), default=0)
         if target >= n_columns:
             raise ValueError(
                 f"{path}, line {rows[0].line}: {n_columns} columns, but predicates stand in column "
@@ -200,9 +201,9 @@ def _frames(
     roles: range,
     labelled: bool,
 ) -> tuple[Frame, ...]:
-    """Frames of the tokens that have a mark, with their roles where there are columns of roles."""
+    """Frames of the tokens that have a mark, with their roles where these are wanted."""
     predicates = [i for i, mark in enumerate(marks) if mark != NONE]
-    if (roles or labelled) and len(roles) != len(predicates):
+    if labelled and len(roles) != len(predicates):
         raise ValueError(
             f"{path}, line {rows[0].line}: a sentence with {len(predicates)} predicates, but "
             f"{len(roles)} columns of roles"
@@ -211,7 +212,7 @@ def _frames(
     for k, i in enumerate(predicates):
         columns = rows[i].columns
         arguments = None
-        if roles:
+        if labelled:
             try:
                 arguments = arguments_of([row.columns[roles[k]] for row in rows])
             except BracketError as error:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from elmo.config import check_dropout, check_positive
+from elmo.tasks.embedding import embedding
 from elmo.tasks.features import SentenceBatch
 from elmo.tasks.highway_lstm import HighwayLstm
 from elmo.tasks.linear import linear
@@ -105,8 +106,7 @@ class RoleLabeller(TaskModel):
     def __init__(self, config: SrlConfig, inputs: TokenInput, roles: Sequence[str]) -> None:
         super().__init__(inputs)
         self.roles = tuple(roles)
-        self.is_predicate = nn.Embedding(2, config.predicate_dim)
-        nn.init.normal_(self.is_predicate.weight, std=0.1)
+        self.is_predicate = embedding(2, config.predicate_dim)
         self.lstm = HighwayLstm(
             inputs.dim + config.predicate_dim,
             config.hidden_dim,

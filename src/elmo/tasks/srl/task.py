@@ -40,7 +40,7 @@ class SemanticRoles:
         """A sentence per line, its predicates between `[[` and `]]`; empty lines are left out.
 
         Raises:
-            ValueError: If nothing is marked, or a mark is around no word.
+            ValueError: If nothing is marked, a mark is around no word, or a bracket is alone.
         """
         lines = enumerate(read_lines(path), 1)
         read = [_marked(line, tokenizer, f"{path}, line {n}") for n, line in lines]
@@ -126,7 +126,13 @@ def _marked(line: str, tokenizer: Tokenizer, where: str) -> SrlSentence:
         text += mark[1]
         ends.append(len(text))
         end = mark.end()
-    tokens = tokenizer(text + line[end:])
+    text += line[end:]
+    if "[[" in text or "]]" in text:
+        raise ValueError(
+            f"{where}: {line[:80]!r} has a [[ or ]] without the other around a word; write "
+            '"The cat [[chased]] it"'
+        )
+    tokens = tokenizer(text)
     predicates = set()
     for begin, end in zip(begins, ends, strict=True):
         within = [i for i, token in enumerate(tokens) if begin < token.end and token.start < end]

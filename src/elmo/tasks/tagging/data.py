@@ -9,7 +9,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from elmo.config import suggest
 from elmo.tasks.tag_spans import are_span_tags, readable_by_conlleval, rewritten, tag_spans
@@ -22,9 +24,21 @@ LAST = -1
 CONLLU_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
 
+class ConlluLines(NamedTuple):
+    """Lines of a sentence of CoNLL-U, and the column that tags belong in."""
+
+    lines: tuple[str, ...]
+    column: int
+
+
 @dataclass(frozen=True)
 class TaggedSentence:
     """The tokens of a sentence and, where they are known, their tags.
+
+    Attributes:
+        tokens: One at least.
+        tags: One for each token; None where they are not known.
+        conllu: What tags that are found are written into, of CoNLL-U that was read without its own.
 
     Raises:
         ValueError: If it has no tokens, or not one tag for each.
@@ -32,6 +46,7 @@ class TaggedSentence:
 
     tokens: tuple[str, ...]
     tags: tuple[str, ...] | None = None
+    conllu: ConlluLines | None = None
 
     def __post_init__(self) -> None:
         if not self.tokens:
@@ -52,8 +67,8 @@ def read_tagged(
         path: The file.
         column: Which column holds the tags. In CoNLL-U a name, `upos` if None, or `xpos`; in
             others a number from 0, negative from the last, which is taken if None.
-        labelled: Whether tags are wanted. If not, they are passed over, and a file of columns may
-            have one only, the tokens.
+        labelled: Whether tags are wanted. If not, they are passed over; a file of columns may have
+            one only, the tokens; and sentences of CoNLL-U keep their lines, for `write_tagged`.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -73,6 +88,11 @@ def read_tagged(
         sentences.append(TaggedSentence(tokens, tags if labelled else None))
     if not sentences:
         raise ValueError(f"{path} has no sentences, but at least one is needed")
+    if conllu and not labelled:
+        at = CONLLU_COLUMNS.index(str(column or "upos"))
+        blocks = groupby(read_lines(path), key=lambda line: bool(line.strip()))
+        lines = (ConlluLines(tuple(block), at) for has_text, block in blocks if has_text)
+        return [replace(s, conllu=of) for s, of in zip(sentences, lines, strict=True)]
     return sentences
 
 
@@ -116,13 +136,17 @@ def write_tagged(
 
     Where the right tags are not known, lines are `token predicted-tag`. White space in a token
     becomes `_`, as a space would begin a column; a token `-X-`, which conlleval takes for the end
-    of a sentence, becomes `_X_`. Tags in BIOES, which it does not know, become BIO. The
+    of a sentence, becomes `_X_`. Tags in BIOES, which it does not know, become BIO. Sentences that
+    kept their lines of CoNLL-U are written as these, with the predicted tags in their column. The
     file is written beside and then renamed.
 
     Raises:
         ValueError: If there are not as many predicted tags as tokens.
     """
     guessed = [replace(s, tags=tuple(tags)) for s, tags in zip(sentences, predicted, strict=True)]
+    if guessed and all(sentence.conllu is not None for sentence in guessed):
+        write_lines(path, chain.from_iterable(map(_conllu_lines, guessed)))
+        return
     spans = are_span_tags({tag for s in (*sentences, *guessed) for tag in s.tags or ()})
 
     def lines() -> Iterator[str]:
@@ -135,6 +159,18 @@ def write_tagged(
             yield ""
 
     write_lines(path, lines())
+
+
+def _conllu_lines(sentence: TaggedSentence) -> Iterator[str]:
+    """The lines it was read from, with its tags in their column, all else as it was."""
+    assert sentence.conllu is not None and sentence.tags is not None
+    tags = iter(sentence.tags)
+    for line in sentence.conllu.lines:
+        values = line.split("\t")
+        if values[0].isdecimal():
+            values[sentence.conllu.column] = next(tags)
+        yield "\t".join(values)
+    yield ""
 
 
 def _conlleval_token(token: str) -> str:
@@ -199,7 +235,7 @@ def _conllu_rows(path: Path, column: int | str) -> Iterator[Row]:
     at = CONLLU_COLUMNS.index(column)
     opened: int | None = None  # the line with which a sentence began
     n_words = 0
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(chain(read_lines(path), [""]), 1):
         if not line.strip():
             if opened is not None and n_words == 0:
                 raise ValueError(

@@ -114,7 +114,7 @@ class Tagging:
         examples: Sequence[TaggedSentence],
         predictions: Sequence[Sequence[str]],
     ) -> None:
-        """What conlleval reads."""
+        """What conlleval reads; CoNLL-U where the file that was to be tagged was."""
         write_tagged(path, examples, predictions)
 
     def _trained(self, example: TaggedSentence, labels: Mapping[str, Any]) -> Sequence[str]:
