@@ -13,7 +13,7 @@ from pathlib import Path
 
 from circumstances import circumstances, write_result
 
-from elmo.memory import peak_memory
+from elmo.memory import of_usage
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def main() -> None:
             row = {
                 "lines": n_lines,
                 "seconds": round(seconds, 1),
-                "peak_rss_mib": peak_memory(usage) // 2**20,
+                "peak_rss_mib": of_usage(usage) // 2**20,
                 "output_mb": round(vectors.stat().st_size / 1e6),
             }
             rows.append(row)
