@@ -8,10 +8,8 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -63,8 +61,7 @@ def compare_encoders(
     """Train a recipe with each encoder; what was done in an earlier call is only read.
 
     Encoders of runs that are still to be made are opened before the first of these, so that what is
-    wrong with one is told at once. A script that calls this guards its main part, as processes are
-    started by `spawn`.
+    wrong with one is told at once.
 
     Args:
         recipe: A TOML file.
@@ -84,12 +81,10 @@ def compare_encoders(
         raise ValueError(f"encoders are {list(encoders)}, but distinct ones are wanted")
     settings = {encoder: [*overrides, f"encoder={quoted(encoder)}"] for encoder in encoders}
     folders = {encoder: Path(output) / quote(encoder, safe="+") for encoder in encoders}
-    to_do = []
-    for encoder, folder in folders.items():
+    for encoder, folder in folders.items():  # before hours are spent on the first
         wanted = _read_recipe(recipe, settings[encoder], folder)
         if not _is_done(wanted):
-            to_do.append(wanted)
-    _check_encoders(to_do)  # before hours are spent on the first
+            _open_encoders(wanted)
     found = []
     for encoder, folder in folders.items():
         told = begun and partial(begun, encoder)
@@ -169,18 +164,8 @@ def _is_done(recipe: TaskRecipe) -> bool:
     return path.exists() and bool(_read(path)["recipe"] == config_to_dict(recipe))
 
 
-def _check_encoders(recipes: Sequence[TaskRecipe]) -> None:
-    """Open the encoders of recipes, and let what is wrong be told.
-
-    In a process of its own: the system counts the memory of a process to those that it starts, so
-    that all runs would seem as large as the largest encoder.
-    """
-    if recipes:
-        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            list(pool.map(_open_encoders, recipes))
-
-
 def _open_encoders(recipe: TaskRecipe) -> None:
+    """Let what is wrong with them be told."""
     for encoder in open_token_encoders(task_named(recipe.task), recipe.encoder, device="cpu"):
         if recipe.encoder_mode == "fine_tuned":
             encoder.trainable()
