@@ -189,7 +189,7 @@ def test_an_encoder_that_cannot_be_opened_is_told_before_any_is_trained(capsys, 
 
 def test_encoders_of_similar_names_have_folders_of_their_own(monkeypatch, tmp_path):
     made = []
-    monkeypatch.setattr(comparison, "_check_encoders", lambda recipes: None)
+    monkeypatch.setattr(comparison, "_open_encoders", lambda recipe: None)
 
     def results_of(recipe, settings, output, *, begun):
         made.append(output.name)
