@@ -18,6 +18,7 @@ from elmo.cli import (
     predict,
     prepare,
     pretrain,
+    probe,
     score,
     substitutes,
     train,
@@ -48,6 +49,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
 app.command("compare-encoders")(compare_encoders.compare_encoders)
 app.command("train-static")(train_static.train_static)
+app.add_typer(probe.app, name="probe")
 
 
 @app.callback()

@@ -59,11 +59,16 @@ def draw_curves(axes: Any, curves: Curves, *, xlabel: str, ylabel: str, log: boo
         axes.tick_params(axis="y", which="minor", labelsize=7)
     axes.grid(axis="y", color="0.9")
     axes.spines[["top", "right"]].set_visible(False)
-    _label_ends(axes, ends)
+    label_ends(axes, ends)
 
 
-def _label_ends(axes: Any, ends: Sequence[tuple[float, float, str, str]]) -> None:
-    """Names beside the right edge, at the heights of the curves' ends as far as there is room."""
+def label_ends(axes: Any, ends: Sequence[tuple[float, float, str, str]]) -> None:
+    """Write names beside the right edge, as near to the curves' ends as there is room.
+
+    Args:
+        axes: Matplotlib's.
+        ends: Of each curve, its last point, its name and its colour.
+    """
     scale = axes.figure.dpi / 72
     wanted = sorted(
         (float(axes.transData.transform((x, y))[1]), x, y, name, colour)
