@@ -475,3 +475,23 @@ def test_figures_are_drawn_and_share_the_runs_of_tables(paper, tmp_path):
     assert before < set(made)
     run("figure2")
     assert all((tmp_path / "out" / f"figure{k}.png").exists() for k in (1, 2))
+
+
+def test_an_index_of_usages_is_measured_and_its_senses_compared(
+    here, model, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "text.txt").write_text("the bank lends money .\nwe sat by the river bank .\n" * 4)
+    for part in ("train", "test"):
+        with gzip.open(tmp_path / f"{part}.jsonl.gz", "wt") as file:
+            for sense, tokens in (("m", ["bank", "money"]), ("r", ["river", "bank"])):
+                place = tokens.index("bank")
+                word = {"index": place, "lemma": "bank", "pos": "NOUN", "sense": sense}
+                file.write(json.dumps({"tokens": tokens, "senses": [word]}) + "\n")
+    given = ["--tokens", 30, "--encoder", f"elmo:{model}", "--layers", "0,2"]
+    given += ["--senses", tmp_path, "--out", tmp_path / "n.json"]
+    run(here("neighbours"), monkeypatch, tmp_path / "text.txt", *given)
+    result = json.loads((tmp_path / "n.json").read_text())
+    assert result["index"]["build"]["tokens"] == 36 and result["index"]["ask"]["n_queries"] == 20
+    layers = result["senses"]["layers"]
+    assert layers["layer 2"]["nearest"] == 100 and layers["layer 2"]["random_of_several"] == 50
+    assert "36 tokens" in capsys.readouterr().out

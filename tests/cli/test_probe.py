@@ -145,7 +145,7 @@ def test_a_column_of_a_plain_file_is_a_number(folder, capsys):
         ([*WSD, "--encoder", "static:v.txt", "--layers", "1"], "there is no layer 1"),
         ([*WSD, "--test-keys", "a.gold.key.txt"], "(b.s0.t0, b.s1.t0, b.s2.t0, …) without a key"),
         ([*WSD, "--unscored"], "--unscored goes with --keys"),
-        ([*WSD, "--output", "no/r.json"], "the folder no does not exist"),
+        ([*WSD, "--output", "no/r.json"], "no does not exist"),
         ([*WSD, "--picture", "p.txt"], "p.txt is no name of a picture"),
         ([*WSD, "--senses", "v.txt"], "v.txt, line 1"),
         (["wsd", "--train", "no.data.xml", "--test", "b.data.xml"], "no.gold.key.txt does not"),

@@ -121,7 +121,7 @@ def test_other_encoders_go_through_the_same_commands(folder, capsys, kind):
         (["contextuality", "in.txt", "--min-sentences", "9"], "no word occurs in 9 different"),
         (["contextuality", "no.txt"], "no.txt does not exist"),
         ([*CONTEXTUALITY, "--layers", "3"], "there is no layer 3"),
-        ([*CONTEXTUALITY, "--output", "no/r.json"], "the folder no does not exist"),
+        ([*CONTEXTUALITY, "--output", "no/r.json"], "no does not exist"),
         ([*CONTEXTUALITY, "--picture", "p.txt"], "end it in .png, .pdf or .svg"),
         ([*CONTEXTUALITY, "--encoder", "static:v.txt+elmo"], "asks for several encoders"),
         ([*WIC[:-1], "dev.jsonl"], "are not of one kind"),

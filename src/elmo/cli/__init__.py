@@ -14,12 +14,14 @@ from elmo.cli import (
     embed,
     evaluate,
     info,
+    neighbors,
     perplexity,
     predict,
     prepare,
     pretrain,
     probe,
     score,
+    senses,
     substitutes,
     train,
     train_static,
@@ -50,6 +52,8 @@ app.command("predict")(predict.predict)
 app.command("compare-encoders")(compare_encoders.compare_encoders)
 app.command("train-static")(train_static.train_static)
 app.add_typer(probe.app, name="probe")
+app.command("neighbors")(neighbors.neighbors)
+app.command("senses")(senses.senses)
 
 
 @app.callback()
