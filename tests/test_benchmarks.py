@@ -413,10 +413,11 @@ def paper(tmp_path, monkeypatch):
     """The module, with runs that take no time: the second seed is two points above the first."""
     monkeypatch.syspath_prepend(BENCHMARKS)
     module = importlib.import_module("paper")
-    made = []
+    made, asked = [], []
 
     def results_of(recipe, settings, output, *, begun):
         made.append(str(output))
+        asked.append(settings)
         lines = [json.dumps({"step": step, "dev/f1": 4.0 * step}) for step in (5, 10)]
         (output / "seed-1").mkdir(parents=True, exist_ok=True)
         (output / "seed-1" / "metrics.jsonl").write_text("\n".join(lines))
@@ -442,17 +443,17 @@ def paper(tmp_path, monkeypatch):
 
     monkeypatch.setattr(module, "results_of", results_of)
 
-    def run(experiment):
-        given = [experiment, str(tmp_path / "runs"), "--tasks", "ner", "srl"]
+    def run(experiment, *more):
+        given = [experiment, str(tmp_path / "runs"), "--tasks", "ner", "srl", *more]
         monkeypatch.setattr(sys, "argv", ["paper.py", *given, "--out", str(tmp_path / "out")])
         module.main()
         return json.loads((tmp_path / "out" / f"{experiment}.json").read_text())
 
-    return run, made
+    return run, made, asked
 
 
 def test_table_1_is_of_test_where_there_is_one_and_the_others_are_of_dev(paper, tmp_path, capsys):
-    run, _ = paper
+    run, *_ = paper
     tasks = run("table1")["tasks"]
     assert [tasks[task]["split"] for task in ("ner", "srl")] == ["test", "dev"]
     row = tasks["ner"]["rows"]["+ ELMo"]
@@ -467,8 +468,21 @@ def test_table_1_is_of_test_where_there_is_one_and_the_others_are_of_dev(paper, 
     assert (tmp_path / "out" / "table2-srl.png").exists()
 
 
+def test_encoders_stand_beside_word_vectors_of_the_same_text(paper, tmp_path, capsys):
+    run, made, asked = paper
+    with pytest.raises(SystemExit):
+        run("encoders")
+    assert "give --static FILE" in capsys.readouterr().err
+    run("table1")
+    shared = set(made)
+    rows = run("encoders", "--static", "vectors.bin")["tasks"]["ner"]["rows"]
+    assert list(rows) == ["baseline", "+ word vectors", "+ ELMo", "+ MiniLM"]
+    assert ["encoder=static:vectors.bin"] in asked
+    assert shared < set(made) and len(set(made)) == 2 * len(shared)
+
+
 def test_figures_are_drawn_and_share_the_runs_of_tables(paper, tmp_path):
-    run, made = paper
+    run, made, _ = paper
     run("table1")
     before = set(made)
     run("figure1")

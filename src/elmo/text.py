@@ -306,6 +306,19 @@ class Vocabulary:
         write_lines(path, self.words)
 
 
+def check_writable(path: Path) -> None:
+    """Refuse a path where no file can be written, before there is anything to write.
+
+    Raises:
+        FileNotFoundError: If the folder is missing.
+        IsADirectoryError: If it is a folder itself.
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path.parent} does not exist; create it first")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, but a file is to be written")
+
+
 def write_lines(path: str | Path, lines: Iterable[str]) -> None:
     """Write lines as UTF-8, compressed where the name says so; beside, and then renamed."""
     path = Path(path)

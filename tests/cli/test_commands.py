@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
+from tests.cli.commands import refused, run
 from tests.models import random_bilm
 from tests.pretrain.toy import PATTERNS, RECIPE
 
@@ -50,23 +51,6 @@ def folder(tmp_path, monkeypatch):
     level = logging.getLogger("elmo").level
     yield tmp_path
     logging.getLogger("elmo").setLevel(level)  # `elmo pretrain` says more
-
-
-def run(*arguments):
-    """The exit code."""
-    try:
-        main(arguments)
-    except SystemExit as end:
-        return end.code or 0
-    return 0
-
-
-def refused(capsys, *arguments):
-    """What was said, in one line on stderr, with exit code 2."""
-    assert run(*arguments) == 2
-    out, said = capsys.readouterr()
-    assert out == "" and said.startswith("error: ") and said.count("\n") == 1
-    return said
 
 
 # ---- embed --------------------------------------------------------------------------------------

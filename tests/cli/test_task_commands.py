@@ -5,9 +5,9 @@ import logging
 import re
 
 import pytest
+from tests.cli.commands import refused, run
 from tests.tasks.toy_tagging import write_toy
 
-from elmo.cli import main
 from elmo.tasks import comparison
 from elmo.tasks.trained import Trained
 
@@ -46,35 +46,17 @@ def folder(tmp_path_factory):
     (folder / "toy.toml").write_text(RECIPE)
     write_toy(folder / "train.txt")
     write_toy(folder / "dev.txt", n=8, seed=2)
+    level = logging.getLogger("elmo").level
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert run("train", "toy.toml") == 0
-    return folder
+    yield folder
+    logging.getLogger("elmo").setLevel(level)  # `elmo train` says more
 
 
 @pytest.fixture(autouse=True)
 def here(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    level = logging.getLogger("elmo").level
-    yield
-    logging.getLogger("elmo").setLevel(level)  # `elmo train` says more
-
-
-def run(*arguments):
-    """The exit code."""
-    try:
-        main(arguments)
-    except SystemExit as end:
-        return end.code or 0
-    return 0
-
-
-def refused(capsys, *arguments):
-    """What was said, in one line, by a command that did not do what it was asked for."""
-    assert run(*arguments) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: ") and said.count("\n") == 1
-    return said
 
 
 def test_evaluate_prints_the_scores_of_the_best_seed(capsys):

@@ -4,8 +4,8 @@ import gzip
 import json
 
 import pytest
+from tests.cli import commands
 
-from elmo.cli import main
 from elmo.encoders.static import StaticEncoder
 
 LINES = ["the cat sat on the mat", "", "a dog sat on cats"] * 20
@@ -21,11 +21,7 @@ def folder(tmp_path, monkeypatch):
 
 def run(*arguments):
     """The exit code."""
-    try:
-        main(["train-static", *arguments])
-    except SystemExit as end:
-        return end.code or 0
-    return 0
+    return commands.run("train-static", *arguments)
 
 
 def test_files_become_vectors_that_static_opens(folder, capsys):

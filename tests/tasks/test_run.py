@@ -235,7 +235,7 @@ def test_few_examples_of_dev_are_of_all_its_parts():
 
 
 def test_the_average_of_weights_is_measured_and_kept(tmp_path):
-    recipe = toy_recipe(tmp_path, training__n_epochs=3, training__average_decay=0.9)
+    recipe = toy_recipe(tmp_path, training__n_epochs=1, training__average_decay=0.9)
     results = train_task(recipe)
     folder = tmp_path / "runs" / "seed-1"
     kept, state = load_file(folder / WEIGHTS_FILE), load_file(folder / STATE_FILE)

@@ -224,9 +224,7 @@ def _save_tensors(tensors: Mapping[str, Tensor], path: Path, dtype: torch.dtype)
     if dtype == torch.int8:
         dtype = torch.float32  # of whatever is not quantised
     stored = {
-        name: value.detach()
-        .to("cpu", value.dtype if value.dtype == torch.int8 else dtype)
-        .contiguous()
+        name: value.detach().to("cpu", value.dtype if value.dtype == torch.int8 else dtype)
         for name, value in tensors.items()
     }
     for name, value in stored.items():
@@ -237,6 +235,16 @@ def _save_tensors(tensors: Mapping[str, Tensor], path: Path, dtype: torch.dtype)
                     f"{torch.finfo(dtype).max:g}: save it as float32"
                 )
             raise ValueError(f"{name} holds a NaN or an infinity: such a model is not saved")
+    write_tensors(stored, path)
+
+
+def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write tensors as they are.
+
+    Raises:
+        OSError: If they cannot be written.
+    """
+    stored = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     try:
         save_file(stored, path)
     except SafetensorError as error:  # what the disk said is only in its text

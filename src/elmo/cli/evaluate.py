@@ -7,7 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from elmo.cli.console import console, counting
-from elmo.cli.options import Device, existing, writable
+from elmo.cli.options import Device, existing
 
 
 def evaluate(
@@ -27,9 +27,10 @@ def evaluate(
     For example: elmo evaluate runs/ner test.txt --output predictions.txt
     """
     from elmo.tasks.trained import Trained
+    from elmo.text import check_writable
 
     if output is not None:
-        writable(output)
+        check_writable(output)
     trained = Trained.load(model, encoder=encoder, device=device)
     task, settings = trained.task, trained.recipe.model
     examples = [each for path in data for each in task.read(existing(path), settings)]

@@ -111,19 +111,12 @@ def existing(path: Path) -> Path:
     return path
 
 
-def writable(path: Path) -> Path:
-    """Where a file is to be written: what stands in its way is said before the work."""
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder, but a file is to be written")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path.parent} does not exist; create it first")
-    return path
-
-
 def check_outputs(output: Path | None, picture: Path | None) -> None:
     """Refuse files that could not be written, before there is anything to write."""
     if output is not None:
-        writable(output)
+        from elmo.text import check_writable
+
+        check_writable(output)
     if picture is not None:
         from elmo.plots.figure import picture_path
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from elmo.cli.console import console, counting
-from elmo.cli.options import Device, existing, writable
+from elmo.cli.options import Device, existing
 
 
 def predict(
@@ -30,9 +30,9 @@ def predict(
     For example: elmo predict runs/ner letter.txt entities.txt --text
     """
     from elmo.tasks.trained import Trained
-    from elmo.text import WHITESPACE, Tokenizer
+    from elmo.text import WHITESPACE, Tokenizer, check_writable
 
-    writable(output)
+    check_writable(output)
     trained = Trained.load(model, encoder=encoder, device=device)
     task = trained.task
     if text or tokenized:

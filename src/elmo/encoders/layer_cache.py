@@ -10,7 +10,6 @@ Axes: layers, tokens, dim.
 
 import json
 import logging
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +32,7 @@ from elmo.encoders.cache_segments import (
 )
 from elmo.encoders.encoder import Encoder, checked
 from elmo.store import check_room
+from elmo.text import write_lines
 
 logger = logging.getLogger(__name__)
 
@@ -270,9 +270,7 @@ class _Cache:
             "n_layers": self.encoder.n_layers,
             "dim": self.encoder.dim,
         }
-        beside = about.with_name(f"about.{os.getpid()}.tmp")
-        beside.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-        os.replace(beside, about)
+        write_lines(about, [json.dumps(values, indent=2)])
 
 
 def _missing(wanted: Wanted, segments: Sequence[Segment]) -> Wanted:

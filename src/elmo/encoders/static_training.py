@@ -12,7 +12,7 @@ from typing import Any
 
 from elmo.config import config_to_dict
 from elmo.encoders.encoder import extra
-from elmo.text import check_tokens
+from elmo.text import check_tokens, check_writable
 
 SKIP_GRAM, CBOW, FASTTEXT = METHODS = ("skip-gram", "cbow", "fasttext")
 BINARY, TEXT = SUFFIXES = (".bin", ".txt")
@@ -228,10 +228,7 @@ def _check_output(output: Path, config: StaticTrainingConfig, force: bool) -> No
         raise ValueError(
             f"{output} would lose FastText's n-grams: give a name that ends in {BINARY}"
         )
-    if not output.parent.is_dir():
-        raise FileNotFoundError(f"{output.parent} does not exist; create it first")
-    if output.is_dir():
-        raise IsADirectoryError(f"{output} is a folder, but a file is to be written")
+    check_writable(output)
     if output.exists() and not force:
         raise FileExistsError(f"{output} exists: pass force=True (--force) to replace it")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmo.predict.score import SentenceScore, as_json
-from elmo.text import BEGIN_SENTENCE, END_SENTENCE
+from elmo.text import BEGIN_SENTENCE, END_SENTENCE, check_writable
 
 ROWS = ("tokens", "sentences")
 DIRECTIONS = ("forward", "backward", "combined")
@@ -112,8 +112,7 @@ def write_scores(
     write = _writer(path, rows, ends)
     if path.exists() and not force:
         raise FileExistsError(f"{path} exists; choose another name, or replace it with --force")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path.parent} does not exist; create it first")
+    check_writable(path)
     beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         written = write(scores, beside)

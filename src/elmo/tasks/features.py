@@ -58,6 +58,29 @@ class SentenceBatch:
             tuple(layers.to(device) for layers in self.encoded),
         )
 
+    def cut(self, parts: Sequence[tuple[int, int, int]]) -> "SentenceBatch":
+        """Parts of sentences side by side: the row, the first token and that after the last."""
+        n_tokens = max(end - start for _, start, end in parts)
+
+        def cut_out(values: Tensor, axis: int) -> Tensor:
+            """Of values with rows at `axis` and tokens after it."""
+            shape = list(values.shape)
+            shape[axis : axis + 2] = [len(parts), n_tokens]
+            result = values.new_zeros(shape)
+            for i, (row, start, end) in enumerate(parts):
+                piece = values.select(axis, row).narrow(axis, start, end - start)
+                result.select(axis, i).narrow(axis, 0, end - start).copy_(piece)
+            return result
+
+        return SentenceBatch(
+            [self.tokens[row][start:end] for row, start, end in parts],
+            cut_out(self.mask, 0),
+            cut_out(self.word_ids, 0),
+            cut_out(self.type_ids, 0),
+            self.char_ids,
+            tuple(cut_out(layers, 1) for layers in self.encoded),
+        )
+
 
 class Features:
     """Makes batches of sentences.

@@ -3,6 +3,14 @@
 from torch import nn
 
 
+def hidden_layers(dim: int, hidden_dim: int, n_layers: int, dropout: float) -> list[nn.Module]:
+    """Linear layers, each with ReLU and dropout."""
+    layers: list[nn.Module] = []
+    for k in range(n_layers):
+        layers += [linear(hidden_dim if k else dim, hidden_dim), nn.ReLU(), nn.Dropout(dropout)]
+    return layers
+
+
 def linear(dim: int, output_dim: int) -> nn.Linear:
     """A layer whose output varies about as much as its input; biases are 0.
 

@@ -114,7 +114,7 @@ def train_task(
             dev[seed], fitted[seed] = dict(run.scores), run
             weights[seed] = trained.model.inputs.layer_weights()
             if data.test:
-                test[seed] = trained.evaluate(data.test)
+                test[seed] = task.score(data.test, trained.predict(data.test))  # checked before
         results = TaskResults(
             task.metric(trained.labels),
             dev,

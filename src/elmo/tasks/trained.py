@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 
-from elmo.checkpoints.folder import load_tensors
+from elmo.checkpoints.folder import load_tensors, write_tensors
 from elmo.checkpoints.together import replaced_together, take_back
 from elmo.config import config_to_dict, read_json
 from elmo.encoders.encoder import Encoder, EncoderRecord, check_same, record
@@ -117,11 +115,7 @@ class Trained:
             text = json.dumps(values, indent=1, ensure_ascii=False) + "\n"
             beside(TASK_FILE).write_text(text, encoding="utf-8")
             self.vocabulary.write(beside(WORDS_FILE))
-            tensors = {k: v.detach().cpu().contiguous() for k, v in self.model.state_dict().items()}
-            try:
-                save_file(tensors, beside(WEIGHTS_FILE))
-            except SafetensorError as error:  # what the disk said is only in its text
-                raise OSError(f"{WEIGHTS_FILE} could not be written: {error}") from None
+            write_tensors(self.model.state_dict(), beside(WEIGHTS_FILE))
             shutil.copymode(beside(TASK_FILE), beside(WEIGHTS_FILE))
 
     def predict(

@@ -10,7 +10,7 @@ from tests.tasks.test_token_input import Fake
 from elmo import Tokenizer
 from elmo.tasks.features import Features, words_of
 from elmo.tasks.recipe import InputConfig
-from elmo.tasks.squad.batch import NO_TOKEN, SquadBatch, cut, parts_of, window_of_answers
+from elmo.tasks.squad.batch import NO_TOKEN, SquadBatch, parts_of, window_of_answers
 from elmo.tasks.squad.data import Answer, Question, ask
 from elmo.tasks.squad.model import Reader, SquadConfig, span_loss
 from elmo.tasks.token_input import TokenInput
@@ -191,7 +191,7 @@ def test_everything_that_learns_has_a_gradient():
 
 def test_what_was_cut_is_padded_with_zeros():
     sentences = Features(VOCABULARY, [Fake().encode_layers]).batch([WORDS[:5], WORDS[5:8]])
-    parts = cut(sentences, [(1, 1, 3), (0, 0, 1)])
+    parts = sentences.cut([(1, 1, 3), (0, 0, 1)])
     assert [list(row) for row in parts.tokens] == [["w6", "w7"], ["w0"]]
     assert parts.mask.tolist() == [[True, True], [True, False]]
 

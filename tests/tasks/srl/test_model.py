@@ -4,16 +4,15 @@ import re
 
 import pytest
 import torch
+from tests.tasks.small import model_and_batch
 from tests.tasks.toy_roles import toy_roles_recipe, toy_sentences
 
 from elmo.tasks.features import Features, words_of
-from elmo.tasks.recipe import InputConfig
 from elmo.tasks.run import train_task
 from elmo.tasks.srl.columns import write_srl
 from elmo.tasks.srl.data import Argument, Frame, SrlSentence, read_props, read_srl
 from elmo.tasks.srl.model import SrlConfig
 from elmo.tasks.srl.task import TASK
-from elmo.tasks.token_input import TokenInput
 from elmo.tasks.trained import Trained
 from elmo.text import WHITESPACE, Tokenizer
 
@@ -27,15 +26,9 @@ def run(tmp_path_factory):
     return recipe, train_task(recipe)
 
 
-@pytest.fixture
-def model_and_batch():
-    sentences = toy_sentences(6)
-    vocabulary = words_of([s.tokens for s in sentences], min_count=1, lowercase=False)
-    labels = TASK.labels(sentences, CONFIG)
-    torch.manual_seed(1)
-    inputs = TokenInput(InputConfig(word_dim=5, char_filters=3, dropout=0.0), len(vocabulary))
-    model = TASK.model(CONFIG, inputs, labels)
-    return model, TASK.batch(sentences, Features(vocabulary), labels)
+@pytest.fixture(name="model_and_batch")
+def of_toy_sentences():
+    return model_and_batch(TASK, toy_sentences(6), CONFIG, char_filters=3)
 
 
 def test_twenty_sentences_are_learned_by_heart(run):

@@ -15,7 +15,7 @@ from torch.nn import functional
 from elmo.config import check_dropout, check_positive
 from elmo.encoders.tfidf import Tfidf, TfidfConfig
 from elmo.tasks.features import SentenceBatch
-from elmo.tasks.linear import linear
+from elmo.tasks.linear import hidden_layers, linear
 from elmo.tasks.task import TaskModel
 from elmo.tasks.token_input import TokenInput
 
@@ -190,8 +190,5 @@ def perceptron(
     dim: int, hidden_dim: int, n_layers: int, dropout: float
 ) -> tuple[nn.Sequential, int]:
     """Layers of ReLU, dropout before each and before what follows; and the size of the output."""
-    layers: list[nn.Module] = [nn.Dropout(dropout)]
-    for _ in range(n_layers):
-        layers += [linear(dim, hidden_dim), nn.ReLU(), nn.Dropout(dropout)]
-        dim = hidden_dim
-    return nn.Sequential(*layers), dim
+    layers = hidden_layers(dim, hidden_dim, n_layers, dropout)
+    return nn.Sequential(nn.Dropout(dropout), *layers), hidden_dim if n_layers else dim

@@ -79,24 +79,14 @@ class ReadDocument:
     def _part(self, begin: int, end: int) -> "ReadDocument":
         before = [0, *accumulate(self.lengths)]
         first, last = before[begin], before[end]
-        lengths, batch = self.lengths[begin:end], self.sentences
-        widest = max(lengths)
-        rows = slice(begin, end), slice(widest)
         clusters = tuple(
             tuple((s - first, e - first) for s, e in cluster if first <= s and e <= last)
             for cluster in self.clusters or ()
         )
         return replace(
             self,
-            sentences=SentenceBatch(
-                batch.tokens[begin:end],
-                batch.mask[rows],
-                batch.word_ids[rows],
-                batch.type_ids[rows],
-                batch.char_ids,
-                tuple(layers[:, begin:end, :widest] for layers in batch.encoded),
-            ),
-            lengths=lengths,
+            sentences=self.sentences.cut([(i, 0, self.lengths[i]) for i in range(begin, end)]),
+            lengths=self.lengths[begin:end],
             speakers=self.speakers[first:last],
             clusters=None if self.clusters is None else clusters,
         )

@@ -8,7 +8,10 @@ from collections.abc import Callable
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
+
+from elmo.tasks.linear import hidden_layers, linear
 
 PAIRS_AT_ONCE = 16_384
 """Pairs whose intermediate results are in memory at a time, also while gradients are computed."""
@@ -18,10 +21,8 @@ NEARNESS = (1, 2, 3, 4, 5, 8, 16, 32, 64)
 
 def feed_forward(dim: int, hidden_dim: int, n_layers: int, dropout: float) -> nn.Sequential:
     """Hidden layers, each with ReLU and dropout, and a single number in the end."""
-    layers: list[nn.Module] = []
-    for k in range(n_layers):
-        layers += [nn.Linear(hidden_dim if k else dim, hidden_dim), nn.ReLU(), nn.Dropout(dropout)]
-    return nn.Sequential(*layers, nn.Linear(hidden_dim if n_layers else dim, 1))
+    layers = hidden_layers(dim, hidden_dim, n_layers, dropout)
+    return nn.Sequential(*layers, linear(hidden_dim if n_layers else dim, 1))
 
 
 def distance_buckets(distances: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
@@ -48,10 +49,8 @@ class PairScorer(nn.Module):
         self, dim: int, feature_dim: int, hidden_dim: int, n_layers: int, dropout: float
     ) -> None:
         super().__init__()
-        self.of_span = nn.Linear(dim, hidden_dim)
-        self.of_antecedent = nn.Linear(dim, hidden_dim, bias=False)
-        self.of_both = nn.Linear(dim, hidden_dim, bias=False)
-        self.of_features = nn.Linear(feature_dim, hidden_dim, bias=False) if feature_dim else None
+        self.sizes = [dim, dim, dim, feature_dim]
+        self.first = linear(sum(self.sizes), hidden_dim)
         self.rest = nn.Sequential(
             nn.ReLU(),
             nn.Dropout(dropout),
@@ -71,14 +70,16 @@ class PairScorer(nn.Module):
             antecedents: Numbers of spans.
             features: φ of spans, (n,), and their antecedents, (n, antecedents), by number.
         """
-        first, second = self.of_span(spans), self.of_antecedent(spans)
+        of_span, of_antecedent, of_both, of_features = self.first.weight.split(self.sizes, dim=1)
+        first = functional.linear(spans, of_span, self.first.bias)
+        second = functional.linear(spans, of_antecedent)
 
         def scores(part: Tensor) -> Tensor:
             others = antecedents[part]
             hidden = first[part].unsqueeze(1) + second[others]
-            hidden = hidden + self.of_both(spans[part].unsqueeze(1) * spans[others])
-            if self.of_features is not None:
-                hidden = hidden + self.of_features(features(part, others))
+            hidden = hidden + functional.linear(spans[part].unsqueeze(1) * spans[others], of_both)
+            if of_features.shape[1]:
+                hidden = hidden + functional.linear(features(part, others), of_features)
             scored: Tensor = self.rest(hidden).squeeze(-1)
             return scored
 

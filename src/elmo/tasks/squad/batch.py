@@ -71,7 +71,7 @@ class SquadBatch:
         return cls(
             tuple(questions),
             features.batch([question.tokens for question in questions]),
-            whole if len(flat) == len(paragraphs) else cut(whole, flat),
+            whole if len(flat) == len(paragraphs) else whole.cut(flat),
             torch.tensor([i for i, _, _ in pairs]),
             torch.tensor([number for _, number, _ in pairs]),
             torch.tensor([start for _, _, start in pairs]),
@@ -96,7 +96,7 @@ class SquadBatch:
         read = self.windows
         if len(needed) < len(read.mask):
             lengths = read.lengths.tolist()
-            read = cut(read, [(row, 0, lengths[row]) for row in needed.tolist()])
+            read = read.cut([(row, 0, lengths[row]) for row in needed.tolist()])
         return replace(
             self,
             windows=read,
@@ -128,30 +128,6 @@ def window_of_answers(question: Question, max_context: int) -> tuple[int, int] |
             if room >= 0 and start <= first and last < end and (best is None or room > best[0]):
                 best = room, (start, end)
     return best[1] if best else None
-
-
-def cut(batch: SentenceBatch, parts: Sequence[tuple[int, int, int]]) -> SentenceBatch:
-    """Parts of sentences side by side: the row, the first token and that after the last."""
-    n_tokens = max(end - start for _, start, end in parts)
-
-    def cut_out(values: Tensor, axis: int) -> Tensor:
-        """Of values with rows at `axis` and tokens after it."""
-        shape = list(values.shape)
-        shape[axis : axis + 2] = [len(parts), n_tokens]
-        result = values.new_zeros(shape)
-        for i, (row, start, end) in enumerate(parts):
-            piece = values.select(axis, row).narrow(axis, start, end - start)
-            result.select(axis, i).narrow(axis, 0, end - start).copy_(piece)
-        return result
-
-    return SentenceBatch(
-        [batch.tokens[row][start:end] for row, start, end in parts],
-        cut_out(batch.mask, 0),
-        cut_out(batch.word_ids, 0),
-        cut_out(batch.type_ids, 0),
-        batch.char_ids,
-        tuple(cut_out(layers, 1) for layers in batch.encoded),
-    )
 
 
 def _within(question: Question, part: tuple[int, int]) -> list[tuple[int, int]]:

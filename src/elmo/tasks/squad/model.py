@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from elmo.config import check_dropout, check_positive
 from elmo.tasks.attention import BiAttention, SelfAttention
-from elmo.tasks.bilstm import SentenceDropout, initialise_recurrent, read_packed
+from elmo.tasks.bilstm import SentenceDropout, initialise_recurrent, read_sentences
 from elmo.tasks.features import SentenceBatch
 from elmo.tasks.linear import linear
 from elmo.tasks.squad.batch import NO_TOKEN, SquadBatch
@@ -66,14 +66,14 @@ class BiGru(nn.Module):
         self, vectors: Float[Tensor, "batch tokens dim"], mask: Bool[Tensor, "batch tokens"]
     ) -> Float[Tensor, "batch tokens states_dim"]:
         """The state after each token, left to right and right to left."""
-        return read_packed(self.gru, vectors, mask)
+        return read_sentences(self.gru, vectors, mask)
 
 
 class Reader(TaskModel):
     """The improved BiDAF of Clark and Gardner (2018), as Peters et al. (2018) simplified it.
 
-    ELMo enters before the shared biGRU, beside its output, or at both. The authors also average
-    weights over time and keep the word vectors fixed, which is left out here.
+    ELMo enters before the shared biGRU, beside its output, or at both. The authors also keep the
+    word vectors fixed, which is left out here.
 
     Args:
         config: Sizes.

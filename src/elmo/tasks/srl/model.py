@@ -14,6 +14,7 @@ from torch.nn import functional
 from elmo.config import check_dropout, check_positive
 from elmo.tasks.features import SentenceBatch
 from elmo.tasks.highway_lstm import HighwayLstm
+from elmo.tasks.linear import linear
 from elmo.tasks.srl.data import Frame
 from elmo.tasks.srl.decode import arguments_of_tags, best_tags, tag_ids, tag_names
 from elmo.tasks.task import TaskModel
@@ -113,7 +114,7 @@ class RoleLabeller(TaskModel):
             recurrent_dropout=config.recurrent_dropout,
         )
         n_tags = len(tag_names(roles))
-        self.emissions = nn.Linear(self.lstm.output_dim + inputs.output_dim, n_tags)
+        self.emissions = linear(self.lstm.output_dim + inputs.output_dim, n_tags)
 
     def scores(self, batch: SrlBatch) -> Float[Tensor, "frames tokens tags"]:
         """Of each tag at each token, before the softmax."""

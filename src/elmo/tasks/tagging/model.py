@@ -15,6 +15,7 @@ from elmo.config import check_dropout, check_positive
 from elmo.tasks.bilstm import BiLstm
 from elmo.tasks.crf import Crf
 from elmo.tasks.features import SentenceBatch
+from elmo.tasks.linear import linear
 from elmo.tasks.tag_spans import allowed_transitions, check_scheme, rewritten
 from elmo.tasks.task import TaskModel
 from elmo.tasks.token_input import TokenInput
@@ -96,7 +97,7 @@ class Tagger(TaskModel):
             inputs.dim, config.hidden_dim, n_layers=config.n_layers, dropout=config.dropout
         )
         self.dropout = nn.Dropout(config.dropout)
-        self.emissions = nn.Linear(self.bilstm.output_dim + inputs.output_dim, len(tags))
+        self.emissions = linear(self.bilstm.output_dim + inputs.output_dim, len(tags))
         allowed = allowed_transitions(tags, config.scheme) if spans else None
         together = spans if config.crf is None else config.crf
         self.crf = Crf(len(tags), allowed) if together else None
