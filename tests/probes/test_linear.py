@@ -62,7 +62,9 @@ def test_a_layer_that_remembers_words_and_one_that_says_the_label(told_and_remem
     encoder, parts = told_and_remembered
     layers = Layers.read("all", 2)
     with part_vectors(encoder, parts, layers) as vectors:
-        word, label, mean = probe(vectors, parts, layers, seed=1, device="cpu")
+        word, label, mean = probe(
+            vectors, parts, layers, penalties=[1e-2, 1e-4], seed=1, device="cpu"
+        )
     assert [word.layer, label.layer, mean.layer] == ["layer 0", "layer 1", "mean of layers"]
     # The control task is learned wholly by one who remembers words; the label is then a guess.
     assert word.control == 1 and word.test.value < 0.85 and word.selectivity < -0.15
