@@ -4,7 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from elmo.plots.figure import LINE_COLOURS, new_figure, picture_path, plain, write_picture
+from elmo.plots.figure import (
+    LINE_COLOURS,
+    new_figure,
+    picture_path,
+    plain,
+    text_colour,
+    write_picture,
+)
 
 LINE_STYLES = ("-", "--", ":")
 """What tells curves apart when colours come round again."""
@@ -90,7 +97,7 @@ def label_ends(axes: Any, ends: Sequence[tuple[float, float, str, str]]) -> None
             textcoords="offset points",
             va="center",
             fontsize=8,
-            color=colour,
+            color=text_colour(colour),
             annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "alpha": 0.5},
         )

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from elmo.plots.figure import LINE_COLOURS, new_figure, picture_path, plain, write_picture
+from elmo.plots.figure import (
+    LINE_COLOURS,
+    new_figure,
+    picture_path,
+    plain,
+    text_colour,
+    write_picture,
+)
 
 METHODS = ("pca", "tsne", "umap")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -265,7 +272,7 @@ def _label(
         shown = plain([textwrap.shorten(text, LABEL_LETTERS, placeholder=" …")])[0]
         label = axes.annotate(
             shown, points[i], xytext=(0, 0), textcoords="offset points", fontsize=7,
-            color=colours[i], ha="center", va="center",
+            color=text_colour(colours[i]), ha="center", va="center",
         )  # fmt: skip
         label.set_in_layout(False)
         extent = label.get_window_extent()

@@ -9,6 +9,7 @@ Axes: uses (of a word, in the training text), asked (uses whose sense is asked f
 word, the most frequent first), dim; chosen (layers).
 """
 
+import warnings
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -118,8 +119,8 @@ class LinearSenses(Method):
 
     @property
     def name(self) -> str:
-        """For tables."""
-        return f"linear, L2 {self.l2:g}"
+        """As it is asked for."""
+        return f"linear:{self.l2:g}"
 
     def scores(self, asked: Asked, uses: Uses, of: Of) -> Scores:
         """See `Method`."""
@@ -133,7 +134,10 @@ class LinearSenses(Method):
         # twice the sum of both squares.
         halves = 2 if of.shape[1] == 2 else 1
         model = LogisticRegression(C=halves / (self.l2 * len(uses)), max_iter=MAX_ITERATIONS)
-        model.fit((uses[rows] - mean) / size, senses, sample_weight=share)
+        with warnings.catch_warnings():
+            # It takes senses with few uses each for numbers to be predicted.
+            warnings.filterwarnings("ignore", message="The number of unique classes is greater")
+            model.fit((uses[rows] - mean) / size, senses, sample_weight=share)
         scores = np.zeros((len(asked), of.shape[1]), np.float32)
         scores[:, model.classes_] = model.predict_proba((asked - mean) / size)
         return scores

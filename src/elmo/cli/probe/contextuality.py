@@ -134,7 +134,7 @@ def _print(name: str, found: "Contextuality", names: list[str]) -> None:
     from rich.table import Table
 
     table = Table(title=f"contextuality of {name}, adjusted behind →", title_justify="left")
-    table.add_column("layer")
+    table.add_column("layer", no_wrap=True)
     # Short names: the whole table fits into 80 columns.
     for column in ("random", "self-similarity", "sentence", "variance"):
         table.add_column(column, justify="right")
@@ -173,8 +173,9 @@ def _draw(picture: Path, found: "Contextuality") -> None:
         "within a sentence": {of.layer: of.adjusted_intra_sentence for of in found.layers},
         "variance explained": {of.layer: of.adjusted_explained for of in found.layers},
     }
-    random = {
+    random: dict[str, dict[int | None, float | None]] = {
         "cosine": {of.layer: of.anisotropy for of in found.layers},
+        "within a sentence": {},  # has none of its own; the next keeps its colour
         "variance explained": {of.layer: of.explained_random for of in found.layers},
     }
     save_layer_curves(

@@ -92,11 +92,19 @@ def linear(
         }
         write_lines(output, [json.dumps(values, indent=2, ensure_ascii=False)])
     if picture is not None:
-        from elmo.plots import save_scores
+        from elmo.plots import save_layer_curves
 
-        bars = {"most frequent label": [100 * usual.value]}
-        bars |= {each.layer: [100 * each.test.value] for each in probes}
-        save_scores(picture, bars, xlabel=f"accuracy of {name} (%)")
+        numbers = dict(zip(chosen.names, chosen.chosen, strict=True))
+        curves = {
+            "test": {numbers[each.layer]: 100 * each.test.value for each in probes},
+            "control task": {numbers[each.layer]: 100 * each.control for each in probes},
+        }
+        panel = {
+            "curves": curves,
+            "levels": {"most frequent label": 100 * usual.value},
+            "ylabel": f"accuracy of {name} (%)",
+        }
+        save_layer_curves(picture, [panel])
         console.print(f"Drew {picture}")
 
 
@@ -104,7 +112,7 @@ def _print(title: str, probes: "list[LayerProbe]", usual: "Accuracy") -> None:
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
-    table.add_column("layer")
+    table.add_column("layer", no_wrap=True)
     for name in ("dev", "test", "95 % of texts", "control", "selectivity", "L2"):
         table.add_column(name, justify="right")
     table.add_row("most frequent label", "", *_told(usual), "", "", "")

@@ -150,7 +150,9 @@ def _print(title: str, rows: list[dict[str, Any]]) -> None:
 
     table = Table(title=title, title_justify="left")
     for name in ("pairs", "layer", "ρ", "95 % interval", "n", "of"):
-        table.add_column(name, justify="left" if name in ("pairs", "layer") else "right")
+        table.add_column(
+            name, justify="left" if name in ("pairs", "layer") else "right", no_wrap=name == "layer"
+        )
     for row in rows:
         interval = row["interval"]
         table.add_row(

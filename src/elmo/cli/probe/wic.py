@@ -77,7 +77,9 @@ def _pairs(
     title = f"same sense or not, by {encoder.name}: accuracy on {len(asked):,} pairs"
     table = Table(title=title, title_justify="left")
     for name in ("layer", "threshold", "train", "test", "95 % interval"):
-        table.add_column(name, justify="left" if name == "layer" else "right")
+        table.add_column(
+            name, justify="left" if name == "layer" else "right", no_wrap=name == "layer"
+        )
     for name, of in zip(layers.names, scores, strict=True):
         low, high = of.interval
         table.add_row(
@@ -120,7 +122,9 @@ def _senses(
     title = f"senses of {n_words} words by {encoder.name}: {len(asked):,} uses"
     table = Table(title=title, title_justify="left")
     for name in ("layer", "by", "accuracy", "95 % interval", "mean of words", "macro F1"):
-        table.add_column(name, justify="left" if name in ("layer", "by") else "right")
+        table.add_column(
+            name, justify="left" if name in ("layer", "by") else "right", no_wrap=name == "layer"
+        )
     for of in scores:
         low, high = of.interval
         if of.way == MOST_FREQUENT:

@@ -1,6 +1,7 @@
 """`elmo probe wsd`: which layer tells the senses of a word apart?"""
 
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -83,7 +84,7 @@ def wsd(
     if keys is not None:
         for answers in found:
             wsd_data.write_keys(
-                keys / f"{_name(answers).replace(',', '').replace(' ', '-')}.key.txt",
+                keys / f"{re.sub('[,: ]+', '-', _name(answers))}.key.txt",
                 answers.senses,
             )
         console.print(f"Wrote {len(found)} files of keys into {keys}")
@@ -96,7 +97,7 @@ def wsd(
         | score_by_pos(instances, answers.senses)
         for answers in found
     ]
-    _print(f"word senses by {opened.name}, F1 in percent", found, rows)
+    _print(f"word senses by {opened.name}", found, rows)
     if output is not None:
         values = {
             "what": "word senses (precision, recall and F1)",
@@ -114,31 +115,58 @@ def wsd(
         }
         write_lines(output, [json.dumps(values, indent=2, ensure_ascii=False)])
     if picture is not None:
-        from elmo.plots import save_scores
-
-        bars = {
-            _name(answers): [100 * row["all"].f1] for answers, row in zip(found, rows, strict=True)
-        }
-        save_scores(picture, bars, xlabel="F1 of word senses (%)")
+        _draw(picture, found, rows, dict(zip(chosen.names, chosen.chosen, strict=True)))
         console.print(f"Drew {picture}")
 
 
 def _print(title: str, found: "list[WsdAnswers]", rows: "list[dict[str, WsdScore]]") -> None:
+    """Two tables, as one would not fit into 80 columns."""
+    names = list(map(_name, found))
+    columns = {name: [row[name].f1 for row in rows] for name in rows[0]}
+    words = {name: f"{of.n_instances:,}" for name, of in rows[0].items()}
+    first = {
+        "precision": [row["all"].precision for row in rows],
+        "recall": [row["all"].recall for row in rows],
+        **{name: columns.pop(name) for name in ("all", "seen", "several")},
+    }
+    _table(f"{title}, F1 in percent", names, first, words)
+    if columns:
+        _table("F1 by part of speech", names, columns, words)
+
+
+def _table(
+    title: str, names: list[str], columns: dict[str, list[float]], words: dict[str, str]
+) -> None:
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
-    table.add_column("layer")
-    table.add_column("method")
-    for name in ("precision", "recall", *rows[0]):
-        table.add_column(name, justify="right")
-    for answers, row in zip(found, rows, strict=True):
-        shares = [row["all"].precision, row["all"].recall, *(of.f1 for of in row.values())]
-        told = (f"{100 * share:.1f}" for share in shares)
-        table.add_row(answers.layer, answers.method, *told)
-    counts = (f"{of.n_instances:,}" for of in rows[0].values())
+    table.add_column("layer, method", no_wrap=True)
+    for column in columns:
+        table.add_column(column, justify="right")
+    for name, shares in zip(names, zip(*columns.values(), strict=True), strict=True):
+        table.add_row(name, *(f"{100 * share:.1f}" for share in shares))
     table.add_section()
-    table.add_row("", "words", "", "", *counts)
+    table.add_row("words", *(words.get(column, "") for column in columns))
     console.print(table)
+
+
+def _draw(
+    picture: Path,
+    found: "list[WsdAnswers]",
+    rows: "list[dict[str, WsdScore]]",
+    numbers: dict[str, int | None],
+) -> None:
+    from elmo.plots import save_layer_curves
+
+    curves: dict[str, dict[int | None, float | None]] = {}
+    levels = {}
+    for answers, row in zip(found, rows, strict=True):
+        if answers.layer:
+            curves.setdefault(answers.method, {})[numbers[answers.layer]] = 100 * row["all"].f1
+        else:
+            levels[answers.method] = 100 * row["all"].f1
+    panel = {"curves": curves, "levels": levels, "ylabel": "F1 of word senses (%)"}
+    save_layer_curves(picture, [panel])
 
 
 def _facts(of: "WsdScore") -> dict[str, float | int]:
