@@ -111,11 +111,12 @@ def linear(
 def _print(title: str, probes: "list[LayerProbe]", usual: "Accuracy") -> None:
     from rich.table import Table
 
+    # Fits into 80 columns.
     table = Table(title=title, title_justify="left")
     table.add_column("layer", no_wrap=True)
     for name in ("dev", "test", "95 % of texts", "control", "selectivity", "L2"):
-        table.add_column(name, justify="right")
-    table.add_row("most frequent label", "", *_told(usual), "", "", "")
+        table.add_column(name, justify="right", no_wrap=name == "selectivity")
+    table.add_row("most frequent", "", *_told(usual), "", "", "")
     for each in probes:
         shares = (f"{100 * share:.2f}" for share in (each.control, each.selectivity))
         table.add_row(
@@ -126,7 +127,7 @@ def _print(title: str, probes: "list[LayerProbe]", usual: "Accuracy") -> None:
 
 def _told(accuracy: "Accuracy") -> tuple[str, str]:
     low, high = accuracy.bootstrap
-    return f"{100 * accuracy.value:.2f}", f"{100 * low:.2f} – {100 * high:.2f}"
+    return f"{100 * accuracy.value:.2f}", f"{100 * low:.2f}–{100 * high:.2f}"
 
 
 def _numbers(text: str) -> list[float]:
