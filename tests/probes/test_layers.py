@@ -22,6 +22,7 @@ def test_layers_are_read(text, chosen, names):
 
 
 def test_one_layer_has_no_mean_beside_it():
+    assert Layers.read("mean", 1).chosen == (0,)
     assert Layers.read("all", 1).chosen == (0,)
 
 

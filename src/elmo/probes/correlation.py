@@ -19,7 +19,8 @@ class Correlation(NamedTuple):
             a word with itself is in static vectors.
         n: How many things are ordered.
         interval: Where it lies with 95 % confidence, after Bonett and Wright (2000); None for
-            fewer than four things, or where there is no correlation.
+            fewer than four things, where there is no correlation, and where rho is 1 or -1, of
+            which it has no end.
     """
 
     rho: float | None
@@ -48,9 +49,7 @@ def correlate(
         return Correlation(None, n, None)
     rho = float((ranks[0] * ranks[1]).sum() / spread)
     rho = max(-1.0, min(1.0, rho))
-    if n < 4:
+    if n < 4 or abs(rho) == 1:
         return Correlation(rho, n, None)
-    if abs(rho) == 1:
-        return Correlation(rho, n, (rho, rho))
     half = Z_95 * sqrt((1 + rho * rho / 2) / (n - 3))
     return Correlation(rho, n, (tanh(atanh(rho) - half), tanh(atanh(rho) + half)))

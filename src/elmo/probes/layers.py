@@ -156,7 +156,7 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 def _layer(part: str, n_layers: int, text: str) -> int | None:
     if part == MEAN:
-        return None
+        return None if n_layers > 1 else 0  # the mean of one is that one
     try:
         layer = int(part)
     except ValueError:
