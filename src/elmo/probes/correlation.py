@@ -44,7 +44,7 @@ def correlate(
     n = len(first)
     ranks = np.stack([rankdata(first), rankdata(second)]) if n else np.zeros((2, 0))
     ranks = ranks - ranks.mean(axis=1, keepdims=True) if n else ranks
-    spread = float(np.sqrt(np.square(ranks).sum(axis=1)).prod())
+    spread = sqrt(np.square(ranks).sum(axis=1).prod())  # exact for equal orders
     if spread == 0:
         return Correlation(None, n, None)
     rho = float((ranks[0] * ranks[1]).sum() / spread)
