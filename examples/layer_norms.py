@@ -28,24 +28,25 @@ Will you play chess with me tonight ?
 def main() -> None:
     """Print a line per layer: the length of vectors, and the cosine of different words."""
     sentences = [line.split() for line in TEXT.strip().splitlines()]
+    words = np.array([word.lower() for sentence in sentences for word in sentence])
     for name in sys.argv[1:] or ["elmo"]:
         (encoder,) = open_encoders(name)
-        print(f"\n{encoder.name}\n         length (mean ± deviation)    cosine of different words")
         # All tokens of all sentences, one below the other: (layers, tokens, dim).
         layers = np.concatenate(encoder.encode_layers(sentences), axis=1)
-        for layer, vectors in enumerate(layers):
+        known = layers.any(axis=(0, 2))  # static vectors have none for other words
+        print(f"\n{encoder.name}: {known.sum()} of {len(words)} words have a vector")
+        print("         length (mean ± deviation)    cosine of different words")
+        for layer, vectors in enumerate(layers[:, known]):
             lengths = np.linalg.norm(vectors, axis=1)
-            bar = "▪" * round(lengths.mean())
+            cosine = mean_cosine(vectors / lengths[:, None], words[known])
             print(
                 f"layer {layer}  {lengths.mean():7.2f} ± {lengths.std():<6.2f}{' ' * 16}"
-                f"{mean_cosine(vectors, sentences):6.3f}    {bar[:40]}"
+                f"{cosine:6.3f}    {'▪' * min(40, round(lengths.mean()))}"
             )
 
 
-def mean_cosine(vectors: np.ndarray, sentences: list[list[str]]) -> float:
-    """The mean cosine of two tokens that are not the same word."""
-    words = np.array([word.lower() for sentence in sentences for word in sentence])
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+def mean_cosine(unit: np.ndarray, words: np.ndarray) -> float:
+    """The mean cosine of two tokens that are not the same word, of vectors of length 1."""
     return float((unit @ unit.T)[words[:, None] != words].mean())
 
 

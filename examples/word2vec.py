@@ -89,7 +89,7 @@ def made_up_sentences(seed: int = 0) -> list[list[str]]:
 
 def learn(sentences: list[list[str]]) -> StaticEncoder:
     """Skip-gram with negative sampling, by gensim."""
-    config = StaticTrainingConfig(dim=20, window=4, min_count=3, n_epochs=20, subsample=0)
+    config = StaticTrainingConfig(dim=20, window=4, min_count=3, n_epochs=20, subsample=0.0)
     with TemporaryDirectory() as folder:
         made = train_static(sentences, Path(folder) / "vectors.bin", config)
         print(f"{made.n_words:,} words from {made.n_tokens:,} tokens in {made.seconds:.1f} s\n")

@@ -84,6 +84,7 @@ def test_the_length_of_vectors_is_told_by_layer(tmp_path, monkeypatch, capsys):
     said = run_example("layer_norms", monkeypatch, capsys, "elmo", f"static:{tmp_path}/v.txt")
     rows = re.findall(r"^layer (\d) +([\d.]+) ± ([\d.]+) +([\d.-]+)", said, re.MULTILINE)
     assert [int(layer) for layer, *_ in rows] == [0, 1, 2, 0]
+    assert rows[-1][1:3] == ("5.00", "0.00") and "static" in said
     assert all(float(length) > 1 and -1 < float(cosine) < 1 for _, length, _, cosine in rows)
 
 
