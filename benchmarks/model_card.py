@@ -41,22 +41,38 @@ def replaced(card: str, name: str, table: str) -> str:
 
 
 def layers(result: dict[str, Any]) -> str:
-    """Accuracy and F1 of each layer of the one model, beside what needs no layer."""
-    (of,) = result["models"].values()
-    columns = {
-        "part of speech (UPOS)": ("pos", "UPOS"),
-        "part of speech (Penn tags)": ("pos", "XPOS"),
-        "word sense, all": ("wsd", "all"),
-        "word sense, several seen": ("wsd", "several"),
+    """Accuracy and F1 of each layer of the default model, beside what needs no layer."""
+    of = result["encoders"]["elmo"]
+    rows: dict[str, dict[str, float]] = {}
+    for column in ("upos", "xpos"):
+        for row in of[column]["layers"]:
+            rows.setdefault(row["layer"], {})[column] = row["test"]["value"]
+    rows["most frequent tag of the word"] = {
+        column: of[column]["most_frequent_label_of_the_word"]["value"]
+        for column in ("upos", "xpos")
     }
-    names = [name for name in {**of["pos"], **of["wsd"]} if name != "words"]
-    names.sort(key=lambda name: not name.startswith("layer"))
+    for row in of["wsd"]["rows"]:
+        # The nearest mean is the paper's way, and stands beside the parts of speech.
+        plain = row["layer"] is not None and row["method"] == "nearest mean"
+        name = row["layer"] if plain else ", ".join(filter(None, (row["layer"], row["method"])))
+        rows.setdefault(name, {}).update({g: row[g]["f1"] for g in ("all", "several")})
+    columns = {
+        "part of speech (UPOS)": "upos",
+        "part of speech (Penn tags)": "xpos",
+        "word sense, all": "all",
+        "word sense, several seen": "several",
+    }
     lines = [f"| | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
-    for name in names:
-        numbers = [of[probe].get(name, {}).get(column) for probe, column in columns.values()]
-        shown = " | ".join("" if number is None else f"{number:.1f}" for number in numbers)
+    for name in sorted(rows, key=without_layer):
+        numbers = [rows[name].get(column) for column in columns.values()]
+        shown = " | ".join("" if n is None else f"{round(100 * n, 2):.1f}" for n in numbers)
         lines.append(f"| {name} | {shown} |")
     return "\n".join(lines)
+
+
+def without_layer(name: str) -> bool:
+    """Whether a row of the table is of what needs no layer."""
+    return not name.startswith(("layer", "mean"))
 
 
 if __name__ == "__main__":

@@ -276,13 +276,14 @@ SENSES = {
     "train": [("The", None), ("bank", "bank%1:17"), ("of", None), ("rivers", "river%1:17")],
     "dev": [("A", None), ("bank", "bank%1:14"), ("``", None), ("sky blue", "sky_blue%3:00")],
 }
-TAGGED = "1\tIt\tit\tPRON\tPRP\t_\n2\tworks\twork\tVERB\tVBZ\t_\n1-2\tx\t_\t_\t_\t_\n\n"
+ROWS = ("1\tIt\tit\tPRON\tPRP", "2\tworks\twork\tVERB\tVBZ")
+TAGGED = "".join(row + "\t_" * 5 + "\n" for row in ROWS)
 
 
 @pytest.fixture
 def labelled(tmp_path) -> Path:
     for part in ("train", "dev", "test"):
-        (tmp_path / f"a-{part}.conllu").write_text(TAGGED * 3)
+        (tmp_path / f"a-{part}.conllu").write_text(f"{TAGGED}\n" * 3)
     for part, words in SENSES.items():
         xml, keys = "", ""
         for i, (word, sense) in enumerate(words):
@@ -298,43 +299,34 @@ def labelled(tmp_path) -> Path:
     return tmp_path
 
 
-def test_probes_of_layers_have_a_row_for_each_layer_and_each_baseline(
-    model, labelled, tmp_path, monkeypatch, capsys
-):
+def test_probes_of_layers_are_those_of_the_commands(model, labelled, tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(BENCHMARKS)
     (tmp_path / "senses.tsv").write_text("bank\tNOUN\tbank%1:14 x\nsky_blue\tNOUN\tnever%1\n")
-    given = ("--pos", labelled, "--wsd", labelled, "--senses", tmp_path / "senses.tsv")
-    out = tmp_path / "out.json"
-    run(importlib.import_module("layers"), monkeypatch, model, *given, "--out", out)
-    result = json.loads(out.read_text())["models"][str(model)]
-    layers = {f"layer {i}" for i in range(3)}
-    assert set(result["pos"]) == {*layers, "most frequent tag of the word"}
-    assert all(row["UPOS"] == row["XPOS"] == 100 for row in result["pos"].values())
+    (tmp_path / "v.txt").write_text("bank 1 0\nworks 0 1\n")
+    probes = importlib.import_module("probes")
+    monkeypatch.setattr(probes, "COLUMNS", ("xpos",))
+    monkeypatch.setattr(probes, "METHODS", "mean")
+    files = {"--out": tmp_path / "out.json", "--picture": tmp_path / "out.png"}
+    given = ["--pos", labelled, "--wsd", labelled, "--senses", tmp_path / "senses.tsv"]
+    given += ["--parts", tmp_path / "parts", *(x for pair in files.items() for x in pair)]
+    names = [f"elmo:{model}", f"static:{tmp_path}/v.txt"]
+    run(probes, monkeypatch, *given, "--encoders", names[0])
+    assert "layer 2, nearest mean" in capsys.readouterr().out
+    run(probes, monkeypatch, *given, "--encoders", *names)
+    assert names[0] not in capsys.readouterr().out, "what was computed is computed again"
+    result = json.loads(files["--out"].read_text())
+    assert list(result["encoders"]) == names and {"commit", "date"} <= result.keys()
+    elmo, static = result["encoders"].values()
+    layers = [*(f"layer {i}" for i in range(3)), "mean of layers"]
+    assert [row["layer"] for row in elmo["xpos"]["layers"]] == layers
+    assert [row["layer"] for row in static["xpos"]["layers"]] == ["layer 0"]
     # Of two words, "bank" was seen, with two senses: one and another, which is right in both parts.
-    assert result["wsd"]["words"] == {"all": 2, "seen": 1, "several": 1}
-    assert result["wsd"]["first sense"]["all"] == 50
-    assert result["wsd"]["most frequent sense"]["seen"] in (0, 100)
-    ways = ("", ", nearest use", ", ten nearest uses")
-    rows = {f"{layer}{way}" for layer in layers for way in ways}
-    assert set(result["wsd"]) == {*rows, "first sense", "most frequent sense", "words"}
-    assert "| layer 2 |" in capsys.readouterr().out
-
-
-def test_words_with_senses_are_read_with_the_places_of_their_tokens(labelled, monkeypatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    layers = importlib.import_module("layers")
-    (sentence,) = layers.read_senses(labelled / "a-dev.data.xml", labelled / "a-dev.gold.key.txt")
-    assert sentence.tokens == ["A", "bank", '"', "sky", "blue"]
-    bank, blue = sentence.words
-    assert (bank.begin, bank.end, bank.senses) == (1, 2, ("bank%1:14", "another%1"))
-    assert (blue.begin, blue.end, blue.lemma) == (3, 5, ("sky_blue", "NOUN"))
-
-
-def test_what_is_not_answered_is_missing_but_not_wrong(monkeypatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    layers, all_ = importlib.import_module("layers"), np.ones(3, dtype=bool)
-    assert layers.f1(np.array([True, False, False]), ["a", "b", None], all_) == 40.0
-    assert layers.f1(np.array([True, False, True]), ["a", "b", "c"], all_) == 66.67
+    assert [elmo["wsd"]["rows"][0][name]["n_instances"] for name in ("all", "several")] == [2, 1]
+    senses, xpos = probes.panels(result["encoders"])
+    assert list(senses["curves"][names[0]]) == [0, 1, 2, None]
+    assert set(senses["levels"]) == {"first sense", "most frequent sense"}
+    assert xpos["curves"][names[1]].keys() == {0} and "xpos" in xpos["ylabel"]
+    assert files["--picture"].stat().st_size > 1000
 
 
 LOG = """{"step": 5, "train/forward_exp_loss_sampled": 9.0, "train/backward_exp_loss_sampled": 4.0,
@@ -389,15 +381,27 @@ def test_the_model_card_gets_its_tables_from_results(tmp_path, monkeypatch):
     card.write_text(marks)
     row = {"predictions": 2000, "unknown": 30, "5-gram": [50.0, 51.0], "biLM": [40.25, 41.0]}
     (tmp_path / "perplexity.json").write_text(json.dumps({"parts": {"qa": row, "all": row}}))
-    probes = {"pos": {"layer 0": {"UPOS": 88.2, "XPOS": 86.8}}, "wsd": {"MFS": {"all": 72.47}}}
-    (tmp_path / "layers.json").write_text(json.dumps({"models": {"default": probes}}))
+    tags = {
+        column: {
+            "layers": [{"layer": "layer 0", "test": {"value": share}}],
+            "most_frequent_label_of_the_word": {"value": share / 2},
+        }
+        for column, share in (("upos", 0.882), ("xpos", 0.868))
+    }
+    scores = {"all": {"f1": 0.7247}, "several": {"f1": 0.5}}
+    ways = [("layer 0", "nearest mean"), ("layer 0", "nearest use"), (None, "first sense")]
+    senses = [{"layer": layer, "method": method} | scores for layer, method in ways]
+    probes = {"elmo": {**tags, "wsd": {"rows": senses}}, "static:v.txt": {}}
+    (tmp_path / "layers.json").write_text(json.dumps({"encoders": probes}))
     monkeypatch.setattr(
         sys, "argv", ["model_card.py", "--results", str(tmp_path), "--card", str(card)]
     )
     importlib.import_module("model_card").main()
     text = card.read_text()
     assert "| **all** | 2,000 | 1.5% | 50.0 / 51.0 | 40.2 / 41.0 |" in text
-    assert "| layer 0 | 88.2 | 86.8 |  |  |" in text and "| MFS |  |  | 72.5 |  |" in text
+    assert "| layer 0 | 88.2 | 86.8 | 72.5 | 50.0 |" in text
+    assert "| layer 0, nearest use |  |  | 72.5 | 50.0 |\n| most frequent tag" in text
+    assert "tag of the word | 44.1 | 43.4 |  |  |\n| first sense |  |  | 72.5 | 50.0 |" in text
     assert "old" not in text and "\nkept\n" in text
 
 
@@ -507,3 +511,23 @@ def test_figures_are_drawn_and_share_the_runs_of_tables(paper, tmp_path):
     assert fewer == pytest.approx([0, few_data, 0, few_data, 0, all_data])
     run("figure2")
     assert all((tmp_path / "out" / f"figure{k}.png").exists() for k in (1, 2))
+
+
+def test_an_index_of_usages_is_measured_and_its_senses_compared(
+    here, model, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "text.txt").write_text("the bank lends money .\nwe sat by the river bank .\n" * 4)
+    for part in ("train", "test"):
+        with gzip.open(tmp_path / f"{part}.jsonl.gz", "wt") as file:
+            for sense, tokens in (("m", ["bank", "money"]), ("r", ["river", "bank"])):
+                place = tokens.index("bank")
+                word = {"index": place, "lemma": "bank", "pos": "NOUN", "sense": sense}
+                file.write(json.dumps({"tokens": tokens, "senses": [word]}) + "\n")
+    given = ["--tokens", 30, "--encoder", f"elmo:{model}", "--layers", "0,2"]
+    given += ["--senses", tmp_path, "--out", tmp_path / "n.json"]
+    run(here("neighbours"), monkeypatch, tmp_path / "text.txt", *given)
+    result = json.loads((tmp_path / "n.json").read_text())
+    assert result["index"]["build"]["tokens"] == 36 and result["index"]["ask"]["n_queries"] == 20
+    layers = result["senses"]["layers"]
+    assert layers["layer 2"]["nearest"] == 100 and layers["layer 2"]["random_of_several"] == 50
+    assert "36 tokens" in capsys.readouterr().out

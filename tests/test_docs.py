@@ -1,19 +1,58 @@
 """What the documentation shows runs as it stands there."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+import typer
 
 from elmo.checkpoints.sources import DEFAULT_FOLDER
+from elmo.cli import app, main
 
 ROOT = Path(__file__).parents[1]
+needs_default = pytest.mark.skipif(
+    not (DEFAULT_FOLDER / "config.json").exists(), reason="this checkout has no default model"
+)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
 
 
-@pytest.mark.skipif(
-    not (DEFAULT_FOLDER / "config.json").exists(), reason="this checkout has no default model"
-)
+def tagged(text):
+    """CoNLL-U of `the/DET river/NOUN`."""
+    words = [word.split("/") for word in text.split()]
+    rows = [f"{i}\t{form}\t_\t{tag}" + "\t_" * 6 for i, (form, tag) in enumerate(words, 1)]
+    return "\n".join(rows) + "\n\n"
+
+
+def with_senses(*beside):
+    """The XML and the keys of *bank* beside each of these words."""
+    sentence = '<sentence><wf>{1}</wf><instance id="s{0}" lemma="bank" pos="NOUN">bank</instance>'
+    xml = "".join(sentence.format(i, word) + "</sentence>" for i, word in enumerate(beside))
+    return f"<corpus>{xml}</corpus>", "".join(f"s{i} {w}\n" for i, w in enumerate(beside))
+
+
+LEARN, ASK = with_senses("river", "money", "river"), with_senses("money", "river")
+PAIRS = "bank\tN\t1-1\triver bank\tmoney bank\nbank\tN\t1-1\triver bank\tthe bank\n"
+FILES = {
+    "news.txt": "The bank raised its rates.\n\nWe sat by the river.\nThe river bank was wet.\n"
+    "A bank by the river.\n",
+    "train.data.xml": LEARN[0],
+    "train.gold.key.txt": LEARN[1],
+    "test.data.xml": ASK[0],
+    "test.gold.key.txt": ASK[1],
+    "pairs-train.data.txt": PAIRS,
+    "pairs-train.gold.txt": "F\nT\n",
+    "pairs-test.data.txt": PAIRS,
+    "pairs-test.gold.txt": "F\nT\n",
+    "train.conllu": tagged("the/DET river/NOUN") + tagged("a/DET bank/NOUN"),
+    "dev.conllu": tagged("the/DET bank/NOUN"),
+    "test.conllu": tagged("a/DET river/NOUN"),
+    "pairs.tsv": "river\tbank\t7\nriver\train\t6\nbank\tthe\t1\n",
+}
+"""What the guides' commands read."""
+
+
+@needs_default
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
 def test_python_on_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -24,25 +63,43 @@ def test_python_on_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
         exec(compile(block, str(page), "exec"), names)
 
 
-@pytest.mark.skipif(
-    not (DEFAULT_FOLDER / "config.json").exists(), reason="this checkout has no default model"
+def commands_on(page):
+    """What stands behind `$ elmo` on a page, with lines that go on joined."""
+    blocks = re.findall(
+        r"^```console\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [shlex.split(line)[2:] for line in lines if line.startswith("$ elmo")]
+
+
+@needs_default
+@pytest.mark.parametrize(
+    "page", ["command-line", pytest.param("i-want-to", marks=pytest.mark.slow)]
 )
-def test_commands_of_the_guide_run(tmp_path, monkeypatch, capsys):
-    import shlex
-
-    from elmo.cli import main
-
+def test_commands_of_a_guide_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "news.txt").write_text("The bank raised its rates.\n\nWe sat by the river.\n")
-    page = (ROOT / "docs" / "guides" / "command-line.md").read_text("utf-8")
-    blocks = re.findall(r"^```console\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    commands = [line[2:] for line in "".join(blocks).splitlines() if line.startswith("$ elmo")]
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    commands = commands_on(ROOT / "docs" / "guides" / f"{page}.md")
     assert len(commands) >= 8
     for command in commands:
         try:
-            main(shlex.split(command)[1:])
+            main(command)
         except SystemExit as end:
             assert not end.code, command
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+def test_commands_on_a_page_have_the_options_that_they_are_given(page):
+    for given in commands_on(page):
+        context, command = None, typer.main.get_command(app)
+        name, rest = "elmo", given
+        while True:
+            context = command.make_context(name, rest, parent=context)
+            if not hasattr(command, "resolve_command"):
+                break
+            rest = [*context._protected_args, *context.args]
+            name, command, rest = command.resolve_command(context, rest)
 
 
 def test_every_file_of_the_package_is_on_the_map():

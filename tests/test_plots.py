@@ -16,7 +16,7 @@ from elmo.plots import (
     save_scores,
 )
 from elmo.plots.curves import LABEL_POINTS
-from elmo.plots.figure import LINE_COLOURS
+from elmo.plots.figure import LINE_COLOURS, text_colour
 
 MATRIX = np.array([[1.0, 0.2, 0.4], [0.2, 1.0, 0.7], [0.4, 0.7, 1.0]], dtype="f4")
 LABELS = ["We sat on the river [bank].", "It cost $5, not $6.", "a long text " * 20]
@@ -83,11 +83,11 @@ CURVES = {
 }
 
 
-def test_each_curve_is_drawn_and_named_in_its_colour(axes):
+def test_each_curve_is_drawn_in_its_colour_and_named_in_a_darker_one(axes):
     draw_curves(axes, CURVES, xlabel="minutes", ylabel="perplexity", log=True)
     assert [list(line.get_ydata()) for line in axes.lines] == [[9, 4], [8, 6, 4.1]]
     names = {text.get_text(): text.get_color() for text in axes.texts}
-    assert names == {r"a \$ run": LINE_COLOURS[0], "b": LINE_COLOURS[2]}
+    assert names == {r"a \$ run": text_colour(LINE_COLOURS[0]), "b": text_colour(LINE_COLOURS[2])}
     assert [line.get_color() for line in axes.lines] == [LINE_COLOURS[0], LINE_COLOURS[2]]
     assert axes.get_xlabel() == "minutes" and axes.get_yscale() == "log"
 

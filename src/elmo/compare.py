@@ -21,6 +21,13 @@ class Marked(NamedTuple):
     span: tuple[int, int] | None
 
 
+class Place(NamedTuple):
+    """A token of a sentence: `tokens[position]`."""
+
+    tokens: Sequence[str]
+    position: int
+
+
 def read_marked(text: str) -> Marked:
     r"""A text in which [brackets] mark a word or words.
 
@@ -74,6 +81,32 @@ def marked_tokens(marked: Marked, tokenizer: Tokenizer) -> tuple[list[str], list
         ]
     inside = [i for i, token in enumerate(tokens) if start <= token.start and token.end <= end]
     return [token.text for token in tokens], inside
+
+
+def marked_place(text: str, tokenizer: Tokenizer) -> Place:
+    r"""The token that [brackets] mark in a text.
+
+    The brackets are removed, the text is split into tokens, and the token is found that covers
+    what was marked; a mark within a token cuts it. A bracket of the text itself is written `\[`.
+
+    Raises:
+        ValueError: If not one place is marked, or it is no token or several.
+
+    Example:
+        >>> marked_place("We sat on the river [bank].", Tokenizer())
+        Place(tokens=['We', 'sat', 'on', 'the', 'river', 'bank', '.'], position=5)
+    """
+    marked = read_marked(text)
+    if marked.span is None:
+        raise ValueError(f'"{text}" marks no word: put [brackets] around the one that is meant')
+    tokens, inside = marked_tokens(marked, tokenizer)
+    if len(inside) != 1:
+        within = ", ".join(tokens[i] for i in inside)
+        raise ValueError(
+            f'"{text}" marks {len(inside)} tokens ({within}), but one word is asked for: mark one '
+            "of them"
+        )
+    return Place(tokens, inside[0])
 
 
 def similarity(

@@ -264,7 +264,7 @@ class Budget:
             if was_running:
                 self._since = time.monotonic()
 
-    def progress(self, n_tokens: float) -> float:
+    def progress(self, n_tokens: int | float) -> float:
         """Share of the budget that is used after so many tokens, 1 at its end."""
         shares = [0.0]
         if self.n_tokens is not None:

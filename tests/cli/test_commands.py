@@ -33,6 +33,7 @@ from elmo.store import read_vectors
 COMMANDS = (
     "embed", "compare", "convert", "info", "prepare", "pretrain", "adapt", "perplexity",
     "score", "substitutes", "train", "evaluate", "predict", "compare-encoders", "train-static",
+    "neighbors", "senses",
 )  # fmt: skip
 LINES = ["The cat sat .", "", "a naïve dog"]
 

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from tests.predict.predictors import VOCABULARY, log_probabilities, random_predictor, together
 
 from elmo import Tokenizer
+from elmo.compare import marked_place
 from elmo.predict import place as place_module
 from elmo.predict.place import DIRECTIONS
-from elmo.predict.substitutes import as_json, marked_place
+from elmo.predict.substitutes import as_json
 
 SPECIALS = (0, 1, 2)
 TOKENS = ["a", "c", "zzz", "b"]
@@ -97,7 +98,7 @@ def test_the_place_is_that_of_the_bracket(before, inside, after):
         ("[a [b]]", "has 2 opening and 2 closing brackets"),
         ("a [ ] b", "marks nothing"),
         ("a [] b", "marks nothing"),
-        ("[a b] c", '"[a b] c" marks 2 tokens (a, b), but a substitute is one word'),
+        ("[a b] c", '"[a b] c" marks 2 tokens (a, b), but one word is asked for'),
         ("a] b [c", "mark one word as [word]"),
         ("", "marks no word"),
         ("[<S>] a", "holds <S>, which stands for a sentence's boundary"),

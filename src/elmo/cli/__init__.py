@@ -14,11 +14,14 @@ from elmo.cli import (
     embed,
     evaluate,
     info,
+    neighbors,
     perplexity,
     predict,
     prepare,
     pretrain,
+    probe,
     score,
+    senses,
     substitutes,
     train,
     train_static,
@@ -48,6 +51,9 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
 app.command("compare-encoders")(compare_encoders.compare_encoders)
 app.command("train-static")(train_static.train_static)
+app.add_typer(probe.app, name="probe")
+app.command("neighbors")(neighbors.neighbors)
+app.command("senses")(senses.senses)
 
 
 @app.callback()

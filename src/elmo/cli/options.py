@@ -32,7 +32,24 @@ Url = Annotated[
     str | None, typer.Option(help="Folder on a web server to download a released model from.")
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
+Encoder = Annotated[
+    str,
+    typer.Option(
+        "--encoder",
+        "-e",
+        help="elmo | elmo:MODEL | static:FILE | transformer:NAME_OR_FOLDER",
+    ),
+]
+Layers = Annotated[
+    str,
+    typer.Option(help="all (and their mean), or numbers and mean with commas between: 0,2,mean"),
+]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Write all numbers into this .json.")
+]
+Picture = Annotated[Path | None, typer.Option(help="Draw the table into this .png, .pdf …")]
 DEFAULT_MODEL = "default"
+DEFAULT_ENCODER = "elmo"
 STDIN = Path("-")
 DTYPES = ("float32", "bfloat16", "float16", "float64", "int8")
 
@@ -92,6 +109,18 @@ def existing(path: Path) -> Path:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, but a file is wanted")
     return path
+
+
+def check_outputs(output: Path | None, picture: Path | None) -> None:
+    """Refuse files that could not be written, before there is anything to write."""
+    if output is not None:
+        from elmo.text import check_writable
+
+        check_writable(output)
+    if picture is not None:
+        from elmo.plots.figure import picture_path
+
+        picture_path(picture)
 
 
 def existing_or_stdin(path: Path) -> Path:

@@ -40,8 +40,8 @@ def substitutes(
 
     For example: elmo substitutes "We sat on the river [bank]."
     """
+    from elmo.compare import marked_place
     from elmo.predict.substitutes import as_json as facts
-    from elmo.predict.substitutes import marked_place
     from elmo.text import WHITESPACE, Tokenizer
 
     if bool(texts) == (file is not None):

@@ -4,7 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from elmo.plots.figure import LINE_COLOURS, new_figure, picture_path, plain, write_picture
+from elmo.plots.figure import (
+    LINE_COLOURS,
+    new_figure,
+    picture_path,
+    plain,
+    text_colour,
+    write_picture,
+)
 
 LINE_STYLES = ("-", "--", ":")
 """What tells curves apart when colours come round again."""
@@ -59,11 +66,16 @@ def draw_curves(axes: Any, curves: Curves, *, xlabel: str, ylabel: str, log: boo
         axes.tick_params(axis="y", which="minor", labelsize=7)
     axes.grid(axis="y", color="0.9")
     axes.spines[["top", "right"]].set_visible(False)
-    _label_ends(axes, ends)
+    label_ends(axes, ends)
 
 
-def _label_ends(axes: Any, ends: Sequence[tuple[float, float, str, str]]) -> None:
-    """Names beside the right edge, at the heights of the curves' ends as far as there is room."""
+def label_ends(axes: Any, ends: Sequence[tuple[float, float, str, str]]) -> None:
+    """Write names beside the right edge, as near to the curves' ends as there is room.
+
+    Args:
+        axes: Matplotlib's.
+        ends: Of each curve, its last point, its name and its colour.
+    """
     scale = axes.figure.dpi / 72
     wanted = sorted(
         (float(axes.transData.transform((x, y))[1]), x, y, name, colour)
@@ -85,7 +97,7 @@ def _label_ends(axes: Any, ends: Sequence[tuple[float, float, str, str]]) -> Non
             textcoords="offset points",
             va="center",
             fontsize=8,
-            color=colour,
+            color=text_colour(colour),
             annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "alpha": 0.5},
         )

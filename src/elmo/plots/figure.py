@@ -8,6 +8,9 @@ from typing import Any
 LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Of Okabe and Ito, which colour-blind eyes tell apart."""
 
+TEXT_SHADE = 0.75
+"""Of a colour: light ones are hard to read as text."""
+
 
 def picture_path(path: str | Path) -> Path:
     """The path of a picture that can be written; what stands in its way is said before drawing."""
@@ -48,3 +51,10 @@ def write_picture(figure: Any, path: Path) -> None:
 def plain(labels: Sequence[str]) -> list[str]:
     """Labels as they are: a dollar sign does not begin a formula."""
     return [label.replace("$", r"\$") for label in labels]
+
+
+def text_colour(colour: str) -> tuple[float, ...]:
+    """A darker one of the same hue."""
+    from matplotlib.colors import to_rgb
+
+    return tuple(TEXT_SHADE * part for part in to_rgb(colour))

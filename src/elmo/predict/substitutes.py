@@ -7,21 +7,14 @@ from typing import Any, NamedTuple
 
 import torch
 
-from elmo.compare import marked_tokens, read_marked
+from elmo.compare import Place
 from elmo.predict.place import DIRECTIONS, admitted, chunk_tokens
 from elmo.predict.score import check_no_boundary
 from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.outputs import GROUP_SENTENCES, check_reading, check_vocabulary, read_group
 from elmo.pretrain.perplexity import CACHE_TOKENS
 from elmo.reader import Reader
-from elmo.text import Tokenizer, Vocabulary, check_tokens
-
-
-class Place(NamedTuple):
-    """A token of a sentence: `tokens[position]`."""
-
-    tokens: Sequence[str]
-    position: int
+from elmo.text import Vocabulary, check_tokens
 
 
 class Candidate(NamedTuple):
@@ -55,32 +48,6 @@ class Substitutes:
     def word(self) -> str:
         """What stands there."""
         return self.tokens[self.position]
-
-
-def marked_place(text: str, tokenizer: Tokenizer) -> Place:
-    r"""The token that [brackets] mark in a text.
-
-    The brackets are removed, the text is split into tokens, and the token is found that covers
-    what was marked; a mark within a token cuts it. A bracket of the text itself is written `\[`.
-
-    Raises:
-        ValueError: If not one place is marked, or it is no token or several.
-
-    Example:
-        >>> marked_place("We sat on the river [bank].", Tokenizer())
-        Place(tokens=['We', 'sat', 'on', 'the', 'river', 'bank', '.'], position=5)
-    """
-    marked = read_marked(text)
-    if marked.span is None:
-        raise ValueError(f'"{text}" marks no word: put [brackets] around the one to replace')
-    tokens, inside = marked_tokens(marked, tokenizer)
-    if len(inside) != 1:
-        within = ", ".join(tokens[i] for i in inside)
-        raise ValueError(
-            f'"{text}" marks {len(inside)} tokens ({within}), but a substitute is one word: mark '
-            "one of them"
-        )
-    return Place(tokens, inside[0])
 
 
 def substitutes(

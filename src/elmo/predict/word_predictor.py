@@ -6,11 +6,12 @@ from typing import Any
 
 from elmo.checkpoints.released import RELEASED
 from elmo.checkpoints.sources import DEFAULT_MODEL, load
+from elmo.compare import Place, marked_place
 from elmo.model.bilm import BiLM
 from elmo.model.device import named_device
 from elmo.model.softmax_adaptive import AnySoftmax
 from elmo.predict.score import SentenceScore, scores
-from elmo.predict.substitutes import Place, Substitutes, marked_place, substitutes
+from elmo.predict.substitutes import Substitutes, substitutes
 from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.outputs import check_vocabulary
 from elmo.pretrain.perplexity import CACHE_TOKENS, Perplexity, PerplexitySums, perplexity_sums

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elmo.tasks.json_files import parsed
+from elmo.json_files import parsed
 from elmo.text import COMPRESSED, Tokenizer, check_text, read_lines, write_lines
 
 HEADERS = {("text", "label"), ("text", "labels"), ("sentence", "label"), ("sentence", "labels")}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elmo.tasks.json_files import field, read_json_lines
+from elmo.json_files import field, read_json_lines
 from elmo.text import Tokenizer, read_lines, write_lines
 
 NO_CONSENSUS = "-"

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from elmo.tasks.json_files import checked, field, read_json
+from elmo.json_files import checked, field, read_json
 from elmo.tasks.squad.tokens import fine_tokens
 from elmo.text import Token, Tokenizer, check_text, write_lines
 

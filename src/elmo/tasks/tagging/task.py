@@ -6,11 +6,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from elmo.tagged import TaggedSentence, read_tagged
 from elmo.tasks.features import Features
 from elmo.tasks.tag_spans import are_span_tags, rewritten, scheme_tags, split_tag
 from elmo.tasks.tagging.data import (
-    TaggedSentence,
-    read_tagged,
     repaired,
     span_labels,
     unknown_tags,

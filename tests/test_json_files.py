@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from elmo.tasks.json_files import field, read_json, read_json_lines
+from elmo.json_files import field, read_json, read_json_lines
 from elmo.text import write_lines
 
 
