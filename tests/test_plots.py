@@ -121,6 +121,13 @@ def test_scores_are_told_with_mean_and_deviation_and_all_runs_shown(axes):
     assert left < 70.5 and right > 75.4
 
 
+def test_an_axis_of_scores_that_are_not_negative_begins_at_0_at_the_least(axes):
+    draw_scores(axes, {"none": [10.0], "elmo": [60.0]}, xlabel="F1")
+    assert axes.get_xlim()[0] == 0
+    draw_scores(axes, {"none": [-0.1], "elmo": [0.6]}, xlabel="correlation")
+    assert axes.get_xlim()[0] < -0.1
+
+
 def test_a_name_without_scores_is_refused(axes):
     with pytest.raises(ValueError, match="elmo has no score to draw"):
         draw_scores(axes, {"none": [1.0], "elmo": []}, xlabel="F1")

@@ -13,7 +13,8 @@ ROW_INCHES = 0.42
 def draw_scores(axes: Any, scores: Mapping[str, Sequence[float]], *, xlabel: str) -> None:
     """Draw the mean of each name's scores as a bar, with its number, and each score as a point.
 
-    The axis begins near the least score, as differences are what such a picture is looked at for.
+    The axis begins near the least score, as differences are what such a picture is looked at for,
+    and below 0 only where a score is.
 
     Args:
         axes: Matplotlib's.
@@ -30,6 +31,8 @@ def draw_scores(axes: Any, scores: Mapping[str, Sequence[float]], *, xlabel: str
     low, high = min(every), max(every)
     room = max(high - low, 1.0)
     left, right = low - 0.35 * room, high + 0.45 * room
+    if low >= 0:
+        left = max(left, 0.0)
     for row, values in enumerate(scores.values()):
         mean = fmean(values)
         colour = LINE_COLOURS[row % len(LINE_COLOURS)]
