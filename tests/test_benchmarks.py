@@ -113,8 +113,10 @@ def test_the_benchmark_of_cached_layers_reads_again_what_was_computed(
     run(here("layer_cache"), monkeypatch, *given)
     one, all_ = json.loads(out.read_text())["rows"]
     assert [(row["sentences"], row["tokens"]) for row in (one, all_)] == [(1, 4), (4, 14)]
-    assert all(row[start]["seconds"] > 0 for row in (one, all_) for start in ("first", "again"))
-    assert all(row["times_faster"] > 0 for row in (one, all_))
+    for row in (one, all_):
+        first, again = row["first"], row["again"]
+        assert {"sum", "failed"}.isdisjoint(first) and first["tokens"] == again["tokens"]
+        assert row["times_faster"] >= 0 and min(first["own_mib"], again["own_mib"]) > 10
     assert "4 sentences,        14 tokens" in capsys.readouterr().out
 
 
