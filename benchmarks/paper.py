@@ -4,11 +4,12 @@
     python benchmarks/paper.py encoders FOLDER --static VECTORS.bin
 
 An experiment trains each task's recipe in several variants; FOLDER keeps the runs, so that what was
-done is only read, and an interrupted run goes on. It prints a table with the paper's figures beside
-ours, and writes results/paper/EXPERIMENT.json and a picture. Table 1 is of test, where a recipe has
-one, the others of dev, as in the paper. `--recipes cpu` (the default) takes the recipes that a
-laptop can do, `full` those of the paper's sizes. `encoders` asks what gives ELMo its lead: beside
-it stand one vector per word, learned from the same text (`elmo train-static`), and a transformer.
+done is only read, and an interrupted run goes on; `--read` tells of what is there, with the seeds
+that are there, and makes nothing. It prints a table with the paper's figures beside ours, and
+writes results/paper/EXPERIMENT.json and a picture. Table 1 is of test, where a recipe has one, the
+others of dev, as in the paper. `--recipes cpu` (the default) takes the recipes that a laptop can
+do, `full` those of the paper's sizes. `encoders` asks what gives ELMo its lead: beside it stand one
+vector per word, learned from the same text (`elmo train-static`), and a transformer.
 """
 
 import argparse
@@ -20,8 +21,11 @@ from typing import Any
 
 from circumstances import circumstances, write_result
 
+from elmo.config import config_to_dict, read_json
 from elmo.plots import save_curves, save_layer_weights, save_scores
 from elmo.tasks.comparison import error_reduction, results_of
+from elmo.tasks.recipe import read_task_recipe
+from elmo.tasks.run import RESULTS_FILE
 
 RECIPES = {
     "squad": "recipes/squad/squad",
@@ -111,12 +115,16 @@ def main() -> None:
     parser.add_argument("--recipes", choices=("cpu", "full"), default="cpu")
     parser.add_argument("--set", action="append", default=[], help="key=value for all runs")
     parser.add_argument("--static", type=Path, help="word vectors, for `encoders`")
+    parser.add_argument("--read", action="store_true", help="make no runs, tell of those there")
     parser.add_argument("--out", type=Path, default=Path("results/paper"))
     arguments = parser.parse_args()
     if arguments.experiment == "encoders" and arguments.static is None:
         parser.error("give --static FILE: vectors that elmo train-static learned")
     arguments.out.mkdir(parents=True, exist_ok=True)
     tasks = {task: runs_of(task, arguments) for task in arguments.tasks}
+    tasks = {task: runs for task, runs in tasks.items() if runs}
+    if not tasks:
+        parser.error(f"no run of {arguments.experiment} is in {arguments.folder}")
     n_threads = max(of["threads"] for runs in tasks.values() for of in runs.values())
     result = {
         "what": f"{arguments.experiment} of Peters et al. (2018), {arguments.recipes} recipes",
@@ -140,15 +148,29 @@ def main() -> None:
 
 def runs_of(task: str, arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Results of a task's variants; those of experiments that share a variant are shared."""
-    suffix = "-cpu" if arguments.recipes == "cpu" else ""
+    recipe = f"{RECIPES[task]}{'-cpu' if arguments.recipes == 'cpu' else ''}.toml"
+    own = config_to_dict(read_task_recipe(recipe))
     found = {}
     for name, settings in EXPERIMENTS[arguments.experiment].items():
-        place = re.sub(r"[=:]+", "-", "_".join(sorted(settings))).rstrip("-")
-        wanted = [s + str(arguments.static) if s.endswith("static:") else s for s in settings]
+        changed = [
+            setting
+            for setting in settings
+            if setting.startswith("encoder=")
+            or config_to_dict(read_task_recipe(recipe, [setting])) != own
+        ]
+        place = re.sub(r"[=:]+", "-", "_".join(sorted(changed))).rstrip("-")
+        output = arguments.folder / task / place
+        if arguments.read:
+            if (output / RESULTS_FILE).exists():
+                found[name] = read_json(output / RESULTS_FILE)
+            else:
+                print(f"{task}, {name}: no run in {output}")
+            continue
+        wanted = [s + str(arguments.static) if s.endswith("static:") else s for s in changed]
         found[name] = results_of(
-            f"{RECIPES[task]}{suffix}.toml",
+            recipe,
             [*arguments.set, *wanted],
-            arguments.folder / task / place,
+            output,
             begun=lambda name=name: print(f"{task}, {name}:", flush=True),
         )
     return found

@@ -488,6 +488,37 @@ def test_table_1_is_of_test_where_there_is_one_and_the_others_are_of_dev(paper, 
     assert (tmp_path / "out" / "table2.png").exists()
 
 
+def test_variants_that_are_a_recipe_s_own_share_its_runs_and_can_be_read_alone(
+    paper, tmp_path, capsys
+):
+    run, made, _ = paper
+    run("table1")
+    before = set(made)
+    run("table3")  # ELMo enters at the input in both recipes
+    assert set(made) - before == {
+        str(tmp_path / "runs" / task / f"encoder-elmo_where-{where}")
+        for task in ("ner", "srl")
+        for where in ("both", "output")
+    }
+    with pytest.raises(SystemExit):
+        run("table3", "--read")
+    assert "no run of table3 is in" in capsys.readouterr().err
+    results = {
+        "recipe": {"output": "", "data": {"share": 1.0}},
+        "metric": "f1",
+        "threads": 1,
+        "runs": {"1": {"seconds": 1.0, "layer_weights": {}}},
+        "dev": {"mean": 60.0, "deviation": 0.0, "seeds": {"1": {"f1": 60.0}}},
+        "test": None,
+    }
+    (tmp_path / "runs" / "ner" / "encoder-elmo" / "results.json").write_text(json.dumps(results))
+    count = len(made)
+    tasks = run("table3", "--read")["tasks"]
+    assert len(made) == count and list(tasks) == ["ner"]
+    assert list(tasks["ner"]["rows"]) == ["input only"]
+    assert "ner, output only: no run in" in capsys.readouterr().out
+
+
 def test_encoders_stand_beside_word_vectors_of_the_same_text(paper, tmp_path, capsys):
     run, made, asked = paper
     with pytest.raises(SystemExit):

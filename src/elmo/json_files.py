@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from elmo.text import check_text, read_lines
+from elmo.text import check_text, read_lines, write_lines
 
 Kind = TypeVar("Kind")
 
@@ -53,6 +53,11 @@ def read_json(path: str | Path) -> Any:
         raise ValueError(f"{path}, line {error.lineno}: is not JSON ({error.msg})") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def write_json(path: str | Path, values: Any) -> None:
+    """Write values as JSON for people to read too; beside, and then renamed."""
+    write_lines(path, [json.dumps(values, indent=2, ensure_ascii=False)])
 
 
 def read_json_lines(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -74,8 +74,9 @@ def read_tagged(
     path = Path(path)
     kept = path.with_suffix("") if path.suffix in COMPRESSED else path
     conllu = kept.suffix == ".conllu"
+    lines = list(read_lines(path)) if conllu else []
     if conllu:
-        rows = _conllu_rows(path, "upos" if column is None else column)
+        rows = _conllu_rows(path, lines, "upos" if column is None else column)
     else:
         rows = _column_rows(path, LAST if column is None else column, labelled)
     sentences = []
@@ -86,9 +87,9 @@ def read_tagged(
         raise ValueError(f"{path} has no sentences, but at least one is needed")
     if conllu and not labelled:
         at = CONLLU_COLUMNS.index(str(column or "upos"))
-        blocks = groupby(read_lines(path), key=lambda line: bool(line.strip()))
-        lines = (ConlluLines(tuple(block), at) for has_text, block in blocks if has_text)
-        return [replace(s, conllu=of) for s, of in zip(sentences, lines, strict=True)]
+        blocks = groupby(lines, key=lambda line: bool(line.strip()))
+        kept_lines = (ConlluLines(tuple(block), at) for has_text, block in blocks if has_text)
+        return [replace(s, conllu=of) for s, of in zip(sentences, kept_lines, strict=True)]
     return sentences
 
 
@@ -141,7 +142,7 @@ def _column_rows(path: Path, column: int | str, labelled: bool) -> Iterator[Row]
         yield values[0], values[column] if labelled else ""
 
 
-def _conllu_rows(path: Path, column: int | str) -> Iterator[Row]:
+def _conllu_rows(path: Path, lines: Iterable[str], column: int | str) -> Iterator[Row]:
     if column not in CONLLU_COLUMNS:
         raise ValueError(
             f'{path}: column is "{column}", which CoNLL-U has not.'
@@ -150,7 +151,7 @@ def _conllu_rows(path: Path, column: int | str) -> Iterator[Row]:
     at = CONLLU_COLUMNS.index(column)
     opened: int | None = None  # the line with which a sentence began
     n_words = 0
-    for number, line in enumerate(chain(read_lines(path), [""]), 1):
+    for number, line in enumerate(chain(lines, [""]), 1):
         if not line.strip():
             if opened is not None and n_words == 0:
                 raise ValueError(

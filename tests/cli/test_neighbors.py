@@ -3,12 +3,12 @@
 import json
 
 import pytest
+from tests.cli.commands import run
 from tests.models import random_bilm
 from tests.probes.toy_text import LINES, N_TOKENS, write_text
 
 from elmo import Vocabulary
 from elmo.checkpoints.folder import Checkpoint, save_folder
-from elmo.cli import main
 from elmo.probes.usages import UsageIndex
 
 TEXT = "He stood on the [bank] of a river ."
@@ -22,15 +22,6 @@ def folder(tmp_path, monkeypatch):
     write_text(tmp_path / "text.txt")
     (tmp_path / "vectors.txt").write_text(VECTORS)
     return tmp_path
-
-
-def run(*arguments):
-    """The exit code."""
-    try:
-        main(arguments)
-    except SystemExit as end:
-        return end.code or 0
-    return 0
 
 
 BUILD = ("--index", "i", "--corpus", "text.txt", "--tokenized", "-e", "elmo:model")

@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from tests.cli import commands
 from tests.encoders.toy import save_bert
 from tests.models import random_bilm
 
 from elmo.checkpoints.folder import Checkpoint, save_folder
-from elmo.cli import main
 from elmo.probes.wsd_data import read_keys
 
 VECTORS = "the 0 0 1\nriver 1 0 0\nmoney 0 1 0\nbank 1 1 1\n"
@@ -51,11 +51,7 @@ LINEAR = ["linear", "--train", "train.conllu", "--dev", "dev.conllu", "--test", 
 
 def run(*arguments):
     """The exit code."""
-    try:
-        main(["probe", *arguments])
-    except SystemExit as end:
-        return end.code or 0
-    return 0
+    return commands.run("probe", *arguments)
 
 
 def encoder_of(folder, kind):

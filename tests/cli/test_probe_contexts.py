@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from tests.cli import commands
 from tests.encoders.toy import save_bert
 from tests.models import random_bilm
 
 from elmo.checkpoints.folder import Checkpoint, save_folder
-from elmo.cli import main
 
 VECTORS = "the 0 0 1\nriver 1 0 0\nmoney 0 1 0\nbank 1 1 1\nsea 1 0 0.1\ncash 0 1 0.3\n"
 TEXT = ["the river bank", "the money bank", "the sea", "cash and money", "a river and the sea"]
@@ -47,11 +47,7 @@ SIMILARITY = ["similarity", "rated.tsv", "uses.tsv"]
 
 def run(*arguments):
     """The exit code."""
-    try:
-        main(["probe", *arguments])
-    except SystemExit as end:
-        return end.code or 0
-    return 0
+    return commands.run("probe", *arguments)
 
 
 def test_static_vectors_go_through_all(folder, capsys):

@@ -15,9 +15,7 @@ def embed(
     output: Annotated[Path, Argument(help="Vectors: .hdf5 (as bilm-tf writes), .npz or .parquet.")],
     model: options.Model = options.DEFAULT_MODEL,
     layers: Annotated[str, Option(help="all | mix | the number of one layer")] = "all",
-    tokenized: Annotated[
-        bool, Option("--tokenized", help="Tokens are separated by white space already.")
-    ] = False,
+    tokenized: options.Tokenized = False,
     state: options.State = "zero",
     boundaries: Annotated[
         bool, Option("--boundaries", help="Keep the vectors of <S> and </S>.")

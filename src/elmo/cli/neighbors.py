@@ -1,6 +1,5 @@
 """`elmo neighbors`: which usages in a text are like this one?"""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -44,11 +43,9 @@ def neighbors(
     static: Annotated[
         str | None, Option(help="static:FILE, whose nearest words are shown beside.")
     ] = None,
-    tokenized: Annotated[
-        bool, Option("--tokenized", help="CORPUS has white space between tokens already.")
-    ] = False,
+    tokenized: options.CorpusTokenized = False,
     language: options.Language = None,
-    errors: Annotated[str, Option(help="Invalid UTF-8 and NUL: strict | replace")] = "strict",
+    errors: options.Errors = "strict",
     rebuild: Annotated[
         bool, Option("--rebuild", help="Build the index anew, of CORPUS as it is now.")
     ] = False,
@@ -67,6 +64,7 @@ def neighbors(
     """
     from elmo.compare import marked_place
     from elmo.encoders import record
+    from elmo.json_files import write_json
     from elmo.plots.html import page_path
     from elmo.probes.layers import Layers, open_one
     from elmo.probes.neighbors import check_n, query_vector, static_neighbors
@@ -139,8 +137,7 @@ def neighbors(
             "forms": "the marked word's" if same else form,
             "queries": list(map(_as_json, answers)),
         }
-        text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
-        output.write_text(text, encoding="utf-8")
+        write_json(output, values)
     if html is not None:
         _write_page(html, answers, opened.name, static)
         console.print(f"The page is {html}.")

@@ -21,6 +21,15 @@ Language = Annotated[
         help="Whose rules split text into tokens (en, de, pt, xx …); the model's if not given."
     ),
 ]
+Tokenized = Annotated[
+    bool,
+    typer.Option("--tokenized", help="Tokens are separated by white space already."),
+]
+CorpusTokenized = Annotated[
+    bool,
+    typer.Option("--tokenized", help="CORPUS has white space between tokens already."),
+]
+Errors = Annotated[str, typer.Option(help="Invalid UTF-8 and NUL: strict | replace")]
 State = Annotated[
     str,
     typer.Option(

@@ -25,7 +25,7 @@ def perplexity(
     state: Annotated[
         str, Option(help="Each sentence starts from: zero | carry (on, within a file)")
     ] = "zero",
-    errors: Annotated[str, Option(help="Invalid UTF-8 and NUL: strict | replace")] = "strict",
+    errors: options.Errors = "strict",
     batch_tokens: Annotated[int, Option(help="Tokens per pass, padding included.")] = 4096,
     as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
     device: options.Device = "auto",

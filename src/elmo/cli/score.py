@@ -33,12 +33,10 @@ def score(
     one_by_one: Annotated[
         bool, Option("--no-combined", help="Each direction alone: half the time.")
     ] = False,
-    tokenized: Annotated[
-        bool, Option("--tokenized", help="Tokens are separated by white space already.")
-    ] = False,
+    tokenized: options.Tokenized = False,
     language: options.Language = None,
     state: Annotated[str, Option(help="Each sentence starts from: zero | carry")] = "zero",
-    errors: Annotated[str, Option(help="Invalid UTF-8 and NUL: strict | replace")] = "strict",
+    errors: options.Errors = "strict",
     batch_tokens: Annotated[int, Option(help="Tokens per pass, padding included.")] = 4096,
     device: options.Device = "auto",
     url: options.Url = None,

@@ -1,6 +1,5 @@
 """`elmo senses`: which senses does a word have in a text?"""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,11 +43,9 @@ def senses(
     examples: Annotated[int, Option(help="Lines per cluster.")] = 5,
     collocates: Annotated[int, Option(help="Words per cluster.")] = 8,
     seed: Annotated[int, Option(help="Of all that is drawn.")] = 0,
-    tokenized: Annotated[
-        bool, Option("--tokenized", help="CORPUS has white space between tokens already.")
-    ] = False,
+    tokenized: options.CorpusTokenized = False,
     language: options.Language = None,
-    errors: Annotated[str, Option(help="Invalid UTF-8 and NUL: strict | replace")] = "strict",
+    errors: options.Errors = "strict",
     html: Annotated[Path | None, Option(help="Write a page, all in one, into this .html.")] = None,
     picture: Annotated[Path | None, Option(help="Draw the usages into this .png, .pdf …")] = None,
     projection: Annotated[
@@ -62,6 +59,7 @@ def senses(
 
     For example: elmo senses bank news.txt --also banks --html bank.html
     """
+    from elmo.json_files import write_json
     from elmo.plots.html import page_path, write_page
     from elmo.plots.projection import METHODS, project
     from elmo.probes.layers import open_one, unit
@@ -116,13 +114,14 @@ def senses(
     )
     source = f"{', '.join(path.name for path in corpus)}; {name}, {name_of(wanted)}"
     _print(divided, source)
+    on_page = html is not None and len(found.usages) >= FEW_POINTS
+    if picture is not None or on_page:
+        plane = project(unit(found.vectors), projection, seed=seed)
     if picture is not None:
-        _draw(picture, divided, project(unit(found.vectors), projection, seed=seed))
+        _draw(picture, divided, plane)
         console.print(f"The picture is {picture}.")
     if html is not None:
-        points = None
-        if len(found.usages) >= FEW_POINTS:
-            points = project(unit(found.vectors), projection, seed=seed).points
+        points = plane.points if on_page else None
         write_page(html, senses_page(divided, points, source=source))
         console.print(f"The page is {html}.")
     if output is not None:
@@ -135,7 +134,7 @@ def senses(
             "seed": seed,
         }
         values = {**about, **_as_json(divided)}
-        output.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_json(output, values)
 
 
 def _layer(text: str, n_layers: int) -> int | None:

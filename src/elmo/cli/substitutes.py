@@ -24,11 +24,9 @@ def substitutes(
         str, Option(help="Look: both (ways) | forward (at what is left) | backward")
     ] = "both",
     as_json: Annotated[bool, Option("--json", help="Print JSON, a line per sentence.")] = False,
-    tokenized: Annotated[
-        bool, Option("--tokenized", help="Tokens are separated by white space already.")
-    ] = False,
+    tokenized: options.Tokenized = False,
     language: options.Language = None,
-    errors: Annotated[str, Option(help="Invalid UTF-8 and NUL: strict | replace")] = "strict",
+    errors: options.Errors = "strict",
     device: options.Device = "auto",
     url: options.Url = None,
     offline: options.Offline = False,

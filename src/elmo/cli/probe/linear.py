@@ -1,6 +1,5 @@
 """`elmo probe linear`: what does a linear classifier read from each layer?"""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -44,6 +43,7 @@ def linear(
     For example: elmo probe linear --train en-train.conllu --dev en-dev.conllu --test en-test.conllu
     """
     from elmo.encoders import record
+    from elmo.json_files import write_json
     from elmo.probes.layers import Layers, open_one
     from elmo.probes.linear import (
         PENALTIES,
@@ -53,7 +53,6 @@ def linear(
         probe,
     )
     from elmo.tagged import read_tagged
-    from elmo.text import write_lines
 
     options.check_outputs(output, picture)
     choice = PENALTIES if penalties is None else _numbers(penalties)
@@ -90,7 +89,7 @@ def linear(
             "most_frequent_label_of_the_word": asdict(usual),
             "layers": [asdict(each) | {"selectivity": each.selectivity} for each in probes],
         }
-        write_lines(output, [json.dumps(values, indent=2, ensure_ascii=False)])
+        write_json(output, values)
     if picture is not None:
         from elmo.plots import save_layer_curves
 

@@ -1,6 +1,5 @@
 """`elmo probe similarity`: do cosines agree with what people say? And analogies."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,8 +41,8 @@ def similarity(
     For example: elmo probe similarity SIMLEX-999.tsv --encoder static:vectors.bin
     """
     from elmo.encoders import record
+    from elmo.json_files import write_json
     from elmo.probes.layers import Layers, open_one
-    from elmo.text import write_lines
 
     options.check_outputs(output, picture)
     kinds = [_kind(options.existing(path)) for path in files]
@@ -66,7 +65,7 @@ def similarity(
             "max_words": max_words,
             "files": found,
         }
-        write_lines(output, [json.dumps(values, indent=2, ensure_ascii=False)])
+        write_json(output, values)
     if picture is not None:
         _draw(picture, files, kinds, found, chosen)
         console.print(f"Drew {picture}")

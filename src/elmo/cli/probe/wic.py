@@ -1,6 +1,5 @@
 """`elmo probe wic`: does a word mean the same here as there?"""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,9 +32,9 @@ def wic(
     For example: elmo probe wic --train train.data.txt --test dev.data.txt
     """
     from elmo.encoders import record
+    from elmo.json_files import write_json
     from elmo.probes.layers import Layers, open_one
     from elmo.probes.word_in_context_data import DATA
-    from elmo.text import write_lines
 
     options.check_outputs(output, picture)
     pairs = [DATA in options.existing(path).name for path in (train, test)]
@@ -56,7 +55,7 @@ def wic(
             "layers": chosen.names,
             "rows": rows,
         }
-        write_lines(output, [json.dumps(values, indent=2, ensure_ascii=False)])
+        write_json(output, values)
     if picture is not None:
         console.print(f"Drew {picture}")
 

@@ -1,6 +1,5 @@
 """`elmo probe wsd`: which layer tells the senses of a word apart?"""
 
-import json
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -57,11 +56,11 @@ def wsd(
     --senses senses.tsv.gz
     """
     from elmo.encoders import record
+    from elmo.json_files import write_json
     from elmo.probes import wsd_data
     from elmo.probes.layers import Layers, open_one
     from elmo.probes.wsd import SenseCounts, disambiguate, read_methods
     from elmo.probes.wsd_score import score, score_by_pos
-    from elmo.text import write_lines
 
     options.check_outputs(output, picture)
     if unscored and (keys is None or test_keys or output or picture):
@@ -113,7 +112,7 @@ def wsd(
                 for answers, row in zip(found, rows, strict=True)
             ],
         }
-        write_lines(output, [json.dumps(values, indent=2, ensure_ascii=False)])
+        write_json(output, values)
     if picture is not None:
         _draw(picture, found, rows, dict(zip(chosen.names, chosen.chosen, strict=True)))
         console.print(f"Drew {picture}")
