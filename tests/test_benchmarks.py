@@ -546,6 +546,34 @@ def test_figures_are_drawn_and_share_the_runs_of_tables(paper, tmp_path):
     assert all((tmp_path / "out" / f"figure{k}.png").exists() for k in (1, 2))
 
 
+def test_clusters_of_usages_are_compared_with_senses(here, model, tmp_path, monkeypatch, capsys):
+    lines = [
+        {"word": "bank", "tokens": [*start.split(), "bank", *end.split()], "index": 2, "sense": of}
+        for start, end, of in (
+            ("on the", "of the river", "shore"),
+            ("near the", "where fish swim", "shore"),
+            ("by the", "with mud and reed", "shore"),
+            ("at the", "for a loan", "money"),
+            ("from my", "some money came", "money"),
+            ("to a", "with my savings", "money"),
+        )
+    ]
+    lines.append({"word": "alone", "tokens": ["alone"], "index": 0, "sense": "one"})
+    path = tmp_path / "uses.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    module = importlib.import_module("sense_clusters")
+    given = ["--encoders", f"elmo:{model}", "--out", tmp_path / "c.json"]
+    run(module, monkeypatch, path, *given)
+    result = json.loads((tmp_path / "c.json").read_text())
+    assert (result["n_words"], result["n_usages"]) == (1, 6)  # a word of one sense is left out
+    places = [(row["layer"], row["context"]) for row in result["rows"]]
+    layers = ("layer 0", "layer 1", "layer 2", "the mean of layers")
+    assert places == [(layer, context) for layer in layers for context in (0.0, 8.0)]
+    assert result["rows"][0]["as_many_as_senses"] == 0  # one vector, one cluster
+    assert all(-100 <= row["as_many_as_senses"] <= 100 for row in result["rows"])
+    assert "layer 2  8.0" in capsys.readouterr().out
+
+
 def test_an_index_of_usages_is_measured_and_its_senses_compared(
     here, model, tmp_path, monkeypatch, capsys
 ):

@@ -9,6 +9,8 @@ from tests.probes.toy_text import LINES, N_TOKENS, write_text
 
 from elmo import Vocabulary
 from elmo.checkpoints.folder import Checkpoint, save_folder
+from elmo.cli import senses
+from elmo.probes import found_usages
 from elmo.probes.usages import UsageIndex
 
 TEXT = "He stood on the [bank] of a river ."
@@ -69,7 +71,10 @@ def test_any_encoder_serves(folder, capsys):
     given = ["--index", "s", "--corpus", "text.txt", "-e", "static:vectors.txt"]
     assert run("neighbors", TEXT, *given) == 0
     assert "1.000" in capsys.readouterr().out
-    assert run("senses", "bank", "text.txt", "-e", "static:vectors.txt") == 0
+    given = ["senses", "bank", "text.txt", "-e", "static:vectors.txt"]
+    assert run(*given, "--clusters", "2") == 0
+    assert "2 clusters were asked for" in capsys.readouterr().out
+    assert run(*given, "--context", "0") == 0  # one vector for all
     assert "too few or too alike to be divided" in capsys.readouterr().out
 
 
@@ -85,6 +90,10 @@ def test_senses_are_printed_drawn_and_written(folder, capsys):
     assert {usage["cluster"] for usage in written["usages"]} == {0, 1}
     assert "<svg" in (folder / "b.html").read_text()
     assert (folder / "b.png").stat().st_size > 1000
+
+
+def test_what_help_says_of_the_context_is_so():
+    assert senses.CONTEXT == found_usages.CONTEXT
 
 
 def test_senses_are_read_from_an_index(folder, capsys):

@@ -7,17 +7,10 @@ import pytest
 from tests.probes.toy_text import ToyEncoder, write_text
 
 from elmo.probes import senses as module
-from elmo.probes.senses import (
-    Clusters,
-    Found,
-    cluster_usages,
-    collocates,
-    senses,
-    usages_in_index,
-    usages_in_text,
-)
+from elmo.probes.found_usages import Found, usages_in_text
+from elmo.probes.senses import Clusters, cluster_usages, collocates, senses
 from elmo.probes.senses_page import senses_page
-from elmo.probes.usages import Usage, build_index
+from elmo.probes.usages import Usage
 
 RIVER = [f"they sat on the river bank with {name} ." for name in ("Ann", "Bob", "Cy", "Di")]
 MONEY = [f"the big bank lent {name} some money ." for name in ("Ann", "Bob", "Cy", "Di", "Ed")]
@@ -145,51 +138,6 @@ def test_log_likelihood_agrees_with_that_of_the_multinomials():
         share = (a + b) / (n1 + n2)
         one = likelihood(a, n1, share) + likelihood(b, n2, share)
         assert module._log_likelihood(a, b, n1, n2) == pytest.approx(2 * (two - one), abs=1e-9)
-
-
-def test_usages_are_found_in_text_each_sentence_once(text):
-    found = usages_in_text([text], ["BANK"], ToyEncoder(), layer=1)
-    assert found.n_found == len(found.usages) == 9
-    assert [u.sentence for u in found.usages] == list(range(9))
-    assert all(u.word == "bank" for u in found.usages)
-    assert found.counts["bank"] == 10 and found.counts["they"] == 5
-    for usage, vector in zip(found.usages, found.vectors, strict=True):
-        (layers,) = ToyEncoder().encode_layers([usage.tokens])
-        np.testing.assert_array_equal(vector, layers[1, usage.position])
-
-
-def test_usages_of_text_and_of_its_index_are_the_same(text, tmp_path):
-    index = build_index([text], tmp_path / "i", ToyEncoder())
-    of_index = usages_in_index(index, ["bank", "river"])
-    of_text = usages_in_text([text], ["bank", "river"], ToyEncoder())
-    assert of_index.usages == of_text.usages and of_index.n_found == 13
-    assert dict(of_index.counts) == dict(of_text.counts)
-    lengths = np.linalg.norm(of_text.vectors, axis=1, keepdims=True)
-    np.testing.assert_allclose(of_index.vectors, of_text.vectors / lengths, atol=5e-4)
-
-
-def test_of_many_usages_so_many_are_drawn_by_the_seed(text):
-    draws = [
-        usages_in_text([text], ["bank"], ToyEncoder(), max_usages=4, seed=seed) for seed in range(9)
-    ]
-    assert all(len(of.usages) == 4 and of.n_found == 9 for of in draws)
-    assert len({tuple(u.sentence for u in of.usages) for of in draws}) > 3
-    again = usages_in_text([text], ["bank"], ToyEncoder(), max_usages=4, seed=3)
-    assert again.usages == draws[3].usages
-
-
-def test_a_word_that_never_occurs_is_refused_with_the_nearest_forms(text, tmp_path):
-    with pytest.raises(ValueError, match=r'"bnk" never occurs in text.txt: the nearest .* bank'):
-        usages_in_text([text], ["bnk"], ToyEncoder())
-    index = build_index([text], tmp_path / "i", ToyEncoder())
-    with pytest.raises(ValueError, match=r'"bnk" never occurs .* bank'):
-        usages_in_index(index, ["bank", "bnk"])
-    with pytest.raises(FileNotFoundError, match=r"no.txt does not exist"):
-        usages_in_text([tmp_path / "no.txt"], ["bank"], ToyEncoder())
-    with pytest.raises(ValueError, match="max_usages is 0"):
-        usages_in_text([text], ["bank"], ToyEncoder(), max_usages=0)
-    with pytest.raises(ValueError, match="there is no layer 7"):
-        usages_in_text([text], ["bank"], ToyEncoder(), layer=7)
 
 
 def test_senses_have_their_collocates_and_examples(text):

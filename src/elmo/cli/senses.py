@@ -11,6 +11,8 @@ from elmo.cli.console import console, shares_done
 if TYPE_CHECKING:
     from elmo.probes.senses import Senses
 
+CONTEXT = 8.0
+"""As `elmo.probes.found_usages.CONTEXT`."""
 N_AROUND = 8
 """Tokens that are printed to either side of an example."""
 FEW_POINTS = 3
@@ -34,7 +36,20 @@ def senses(
             help="elmo (the default) | elmo:MODEL | static:FILE | transformer:NAME_OR_FOLDER",
         ),
     ] = None,
-    layer: Annotated[str, Option(help="mean (of all layers), or the number of one.")] = "mean",
+    layer: Annotated[
+        str | None,
+        Option(
+            help="The number of one, or mean (of all).",
+            show_default="the last; of an index, the last it has",
+        ),
+    ] = None,
+    context: Annotated[
+        float,
+        Option(
+            help="How fast words around it count less: tokens to where one counts e times less. 0: "
+            "only the word itself."
+        ),
+    ] = CONTEXT,
     clusters: Annotated[
         int | None, Option(help="How many; without it the silhouette chooses.")
     ] = None,
@@ -62,9 +77,9 @@ def senses(
     from elmo.json_files import write_json
     from elmo.plots.html import page_path, write_page
     from elmo.plots.projection import METHODS, project
+    from elmo.probes.found_usages import usages_in_index, usages_in_text
     from elmo.probes.layers import open_one, unit
     from elmo.probes.senses import senses as divide
-    from elmo.probes.senses import usages_in_index, usages_in_text
     from elmo.probes.senses_page import senses_page
     from elmo.probes.usages import UsageIndex, name_of
     from elmo.text import Tokenizer
@@ -83,15 +98,21 @@ def senses(
                     f"{corpus[0]} is an index, with tokens and vectors of {index.encoder_name}: "
                     "leave out --encoder, --tokenized and --language, or give text"
                 )
-            name, wanted = index.encoder_name, _layer(layer, index.n_layers)
-            found = usages_in_index(index, forms, layer=wanted, max_usages=max_usages, seed=seed)
+            name = index.encoder_name
+            if layer is None:
+                wanted = max((of for of in index.layers if of is not None), default=None)
+            else:
+                wanted = _layer(layer, index.n_layers)
+            found = usages_in_index(
+                index, forms, layer=wanted, context=context, max_usages=max_usages, seed=seed
+            )
         else:
             for path in corpus:
                 options.existing(path)
             opened = open_one(
                 encoder or options.DEFAULT_ENCODER, device=device, offline=offline or None
             )
-            name, wanted = opened.name, _layer(layer, opened.n_layers)
+            name, wanted = opened.name, _layer(layer or "-1", opened.n_layers)
             found = usages_in_text(
                 corpus,
                 forms,
@@ -99,6 +120,7 @@ def senses(
                 layer=wanted,
                 tokenizer=None if tokenized else Tokenizer(language or "en"),
                 errors=errors,
+                context=context,
                 max_usages=max_usages,
                 seed=seed,
                 progress=show,
@@ -112,7 +134,8 @@ def senses(
         n_examples=examples,
         seed=seed,
     )
-    source = f"{', '.join(path.name for path in corpus)}; {name}, {name_of(wanted)}"
+    around = ", with the words around it" if context else ""
+    source = f"{', '.join(path.name for path in corpus)}; {name}, {name_of(wanted)}{around}"
     _print(divided, source)
     on_page = html is not None and len(found.usages) >= FEW_POINTS
     if picture is not None or on_page:
@@ -131,6 +154,7 @@ def senses(
             "files": [str(path) for path in corpus],
             "encoder": name,
             "layer": name_of(wanted),
+            "context": context,
             "seed": seed,
         }
         values = {**about, **_as_json(divided)}

@@ -10,31 +10,19 @@ cluster. Collocates are ranked by log-likelihood (Dunning, 1993).
 Axes: usages, dim, components, plane (2).
 """
 
-import hashlib
-import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log, log2
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from elmo.encoders import Encoder
 from elmo.encoders.encoder import extra
-from elmo.probes.layers import Layers, Progress, encode, unit
-from elmo.probes.usages import (
-    Layer,
-    Usage,
-    UsageIndex,
-    check_layer,
-    never_occurs,
-    tell,
-    tokens_of,
-)
-from elmo.text import Errors, Tokenizer, count_lines, read_lines
+from elmo.probes.found_usages import Found
+from elmo.probes.layers import unit
+from elmo.probes.usages import Usage
 
 N_COMPONENTS = 50
 """Principal components that usages are compared by, at most."""
@@ -48,22 +36,6 @@ MIN_TOGETHER = 2
 """A collocate stands with the word so often at least."""
 MIN_LOG_LIKELIHOOD = 3.84
 """Of a collocate; chance gives a word as much once in 20 times."""
-
-
-class Found(NamedTuple):
-    """Usages of a word that are looked at, with their vectors.
-
-    Attributes:
-        usages: In the order of the text.
-        vectors: Theirs.
-        n_found: Usages in the text, repeated sentences left out.
-        counts: How often the text has each token, in lower case.
-    """
-
-    usages: Sequence[Usage]
-    vectors: Float[np.ndarray, "usages dim"]
-    n_found: int
-    counts: Mapping[str, int]
 
 
 class Clusters(NamedTuple):
@@ -227,94 +199,6 @@ def senses(
     return Senses(list(forms), found, clusters, made)
 
 
-def usages_in_text(
-    files: Iterable[str | Path],
-    forms: Sequence[str],
-    encoder: Encoder,
-    *,
-    layer: Layer = None,
-    tokenizer: Tokenizer | None = None,
-    errors: Errors = "strict",
-    max_usages: int = 500,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> Found:
-    """The usages of a word in files of text; only their sentences are encoded.
-
-    A sentence that the text has several times counts once.
-
-    Args:
-        files: A sentence on each line, compressed or not.
-        forms: Of the word; case does not count.
-        encoder: Where vectors come from.
-        layer: Which ones; None for the mean of all layers.
-        tokenizer: Splits lines; None where there is white space between tokens.
-        errors: As for `elmo.text.read_lines`.
-        max_usages: Of more, so many are drawn.
-        seed: For that.
-        progress: Told of what is done.
-
-    Raises:
-        FileNotFoundError: If a file is missing.
-        ValueError: If a form never occurs (the nearest forms are named), or there is no such layer.
-    """
-    check_layer(layer, encoder)
-    wanted = {form.lower() for form in forms}
-    sample = _Sample(max_usages, seed)
-    counts = Counter[str]()
-    paths = [Path(file) for file in files]
-    totals = [count_lines(path) if path.is_file() else None for path in paths]
-    total = None if None in totals else sum(n for n in totals if n is not None)
-    sentence, n_read = 0, 0
-    for path in paths:
-        for line in read_lines(path, errors):
-            n_read += 1
-            if progress is not None and n_read % 1000 == 0:
-                tell(progress, "Reading", n_read, total, "lines")
-            tokens = tokens_of(line, tokenizer)
-            lowered = [token.lower() for token in tokens]
-            counts.update(lowered)
-            for position, token in enumerate(lowered):
-                if token in wanted:
-                    sample.add(Usage(sentence, position, tokens))
-            sentence += bool(tokens)
-    _check_forms(forms, counts, ", ".join(path.name for path in paths))
-    usages = sample.drawn()
-
-    chosen = Layers((layer,), encoder.n_layers)
-    sentences = [usage.tokens for usage in usages]
-    encoded = encode(encoder, sentences, chosen, label="Encoding", progress=progress)
-    vectors = [v[0, usage.position] for v, usage in zip(encoded, usages, strict=True)]
-    return Found(usages, np.stack(vectors), sample.n_added, counts)
-
-
-def usages_in_index(
-    index: UsageIndex,
-    forms: Sequence[str],
-    *,
-    layer: Layer = None,
-    max_usages: int = 500,
-    seed: int = 0,
-) -> Found:
-    """The usages of a word in an index, without an encoder; see `usages_in_text`.
-
-    Raises:
-        ValueError: If a form never occurs, or the index does not have that layer.
-    """
-    sample = _Sample(max_usages, seed)
-    counts = Counter[str]()
-    of_types = np.bincount(index.tokens, minlength=len(index.types)).tolist()
-    for form, n in zip(index.types, of_types, strict=True):
-        counts[form.lower()] += n
-    rows = index.rows(forms)
-    for row in rows.tolist():
-        sample.add(index.usage(row))
-    usages = sample.drawn()
-    chosen = [int(index.starts[usage.sentence]) + usage.position for usage in usages]
-    vectors = index.vectors(layer)[chosen].astype(np.float32)
-    return Found(usages, vectors, sample.n_added, counts)
-
-
 def cluster_usages(
     vectors: Float[np.ndarray, "usages dim"],
     *,
@@ -381,41 +265,6 @@ def collocates(
             found.append(Collocate(word, together, surprise, pmi))
     found.sort(key=lambda of: (-of.log_likelihood, of.word))
     return found[:n]
-
-
-class _Sample:
-    """So many usages of all that are added, each as likely; repeated sentences count once."""
-
-    def __init__(self, size: int, seed: int) -> None:
-        if size < 1:
-            raise ValueError(f"max_usages is {size}, but at least 1 is wanted")
-        self.n_added = 0
-        self._size, self._random = size, random.Random(seed)
-        self._kept: list[Usage] = []
-        self._seen: set[bytes] = set()
-
-    def add(self, usage: Usage) -> None:
-        key = hashlib.blake2b(
-            "\0".join([str(usage.position), *usage.tokens]).encode("utf-8", "surrogatepass"),
-            digest_size=16,
-        ).digest()
-        if key in self._seen:
-            return
-        self._seen.add(key)
-        self.n_added += 1
-        if len(self._kept) < self._size:
-            self._kept.append(usage)
-        elif (place := self._random.randrange(self.n_added)) < self._size:
-            self._kept[place] = usage
-
-    def drawn(self) -> list[Usage]:
-        return sorted(self._kept, key=lambda usage: (usage.sentence, usage.position))
-
-
-def _check_forms(forms: Sequence[str], counts: Mapping[str, int], where: str) -> None:
-    for form in forms:
-        if form.lower() not in counts:
-            raise ValueError(never_occurs(form, counts, where))
 
 
 def _near(usage: Usage, own: set[str]) -> list[str]:
