@@ -117,6 +117,8 @@ def test_scores_are_told_with_mean_and_deviation_and_all_runs_shown(axes):
     assert [text.get_text() for text in axes.texts] == ["71.00 ± 0.50", "75.10 ± 0.26"]
     points = [line.get_xdata() for line in axes.lines]
     assert [sorted(p) for p in points] == [sorted(values) for values in SCORES.values()]
+    means = [strokes.get_segments()[0][0, 0] for strokes in axes.collections]
+    assert means == pytest.approx([71.0, 75.1]) and not axes.patches
     left, right = axes.get_xlim()
     assert left < 70.5 and right > 75.4
 

@@ -134,6 +134,15 @@ def test_bad_input_is_refused_in_one_line(capsys, arguments, said):
     assert out == "" and err.startswith("error: ") and err.count("\n") == 1 and said in err
 
 
+def test_a_layer_where_no_threshold_helps_is_told(folder, capsys):
+    (folder / "train.data.txt").write_text(PAIRS + "sea\tN\t1-0\tthe sea\tsea\n")
+    (folder / "train.gold.txt").write_text("F\nF\nT\n")  # of equal cosines
+    assert run(*WIC, "--encoder", "static:v.txt") == 0
+    out = capsys.readouterr().out
+    assert " none │" in out
+    assert "none: no threshold is right more often than to call no pair the same." in out
+
+
 def test_labels_of_one_class_are_refused(folder, capsys):
     (folder / "train.gold.txt").write_text("T\nT\n")
     assert run(*WIC, "--encoder", "static:v.txt") == 2

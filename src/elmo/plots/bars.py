@@ -1,4 +1,4 @@
-"""Scores side by side: a bar for each mean, and a point for each run."""
+"""Scores side by side, a point for each run; weights of layers as bars."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,10 +11,11 @@ ROW_INCHES = 0.42
 
 
 def draw_scores(axes: Any, scores: Mapping[str, Sequence[float]], *, xlabel: str) -> None:
-    """Draw the mean of each name's scores as a bar, with its number, and each score as a point.
+    """Draw the mean of each name's scores as a stroke, with its number, and each score as a point.
 
-    The axis begins near the least score, as differences are what such a picture is looked at for,
-    and below 0 only where a score is.
+    The axis begins near the least score, as differences are what such a picture is looked at for
+    (so there are no bars, whose lengths would not be the scores), and below 0 only where a score
+    is.
 
     Args:
         axes: Matplotlib's.
@@ -36,8 +37,8 @@ def draw_scores(axes: Any, scores: Mapping[str, Sequence[float]], *, xlabel: str
     for row, values in enumerate(scores.values()):
         mean = fmean(values)
         colour = LINE_COLOURS[row % len(LINE_COLOURS)]
-        axes.barh(row, mean - left, left=left, height=0.62, color=colour, alpha=0.55)
-        axes.plot(values, [row] * len(values), "o", color=colour, markersize=4, clip_on=False)
+        axes.vlines(mean, row - 0.26, row + 0.26, color=colour, linewidth=2.5)
+        axes.plot(values, [row] * len(values), "o", color=colour, alpha=0.75, markersize=5)
         told = f"{mean:.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else "")
         axes.annotate(
             told,
@@ -48,11 +49,11 @@ def draw_scores(axes: Any, scores: Mapping[str, Sequence[float]], *, xlabel: str
             fontsize=8,
         )
     axes.set_yticks(range(len(scores)), plain(list(scores)))
-    axes.invert_yaxis()
     axes.set_xlim(left, right)
     axes.set_xlabel(xlabel)
-    axes.grid(axis="x", color="0.9")
+    axes.grid(axis="both", color="0.9")
     axes.set_axisbelow(True)
+    axes.set_ylim(len(scores) - 0.5, -0.5)
     axes.spines[["top", "right"]].set_visible(False)
 
 
