@@ -14,7 +14,8 @@ table { border-collapse: collapse; font-size: .92rem; }
 th { text-align: left; font-weight: 600; border-bottom: 1px solid #888; }
 th, td { padding: .2rem .7rem .2rem 0; vertical-align: top; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
-td.before { text-align: right; padding-right: .35rem; } td.word { font-weight: 700; }
+td.before { width: 46%; text-align: right; padding-right: .35rem; } td.word { font-weight: 700; }
+td td { padding-top: 0; padding-bottom: .35rem; }
 td.word { white-space: nowrap; padding-right: .35rem; }
 mark { background: #fff1c2; color: inherit; font-weight: 700; padding: 0 .1em; }
 figure { margin: 1rem 0; } figcaption { color: #555; font-size: .85rem; }
