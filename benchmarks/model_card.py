@@ -1,6 +1,6 @@
 """Write the figures of the default model's card from what was measured.
 
-    python benchmarks/model_card.py [--results results/default-model] [--card README.md]
+    python benchmarks/model_card.py [--results results] [--card README.md]
 
 Replaces what stands between `<!-- perplexity -->` or `<!-- layers -->` and the `<!-- end -->` that
 follows it.
@@ -21,13 +21,16 @@ CARD = ROOT / "src/elmo/default_model/README.md"
 def main() -> None:
     """Read the results, write the card."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--results", type=Path, default=ROOT / "results/default-model")
+    parser.add_argument("--results", type=Path, default=ROOT / "results")
     parser.add_argument("--card", type=Path, default=CARD)
     arguments = parser.parse_args()
     card = arguments.card.read_text(encoding="utf-8")
-    tables = {"perplexity": markdown, "layers": layers}
-    for name, table in tables.items():
-        result = json.loads((arguments.results / f"{name}.json").read_text(encoding="utf-8"))
+    tables = {
+        "perplexity": (markdown, "default-model/perplexity.json"),
+        "layers": (layers, "probes/layers.json"),
+    }
+    for name, (table, file) in tables.items():
+        result = json.loads((arguments.results / file).read_text(encoding="utf-8"))
         card = replaced(card, name, table(result))
     arguments.card.write_text(card, encoding="utf-8")
 

@@ -382,7 +382,10 @@ def test_the_model_card_gets_its_tables_from_results(tmp_path, monkeypatch):
     marks = "<!-- perplexity -->\nold\n<!-- end -->\nkept\n<!-- layers -->\n<!-- end -->\n"
     card.write_text(marks)
     row = {"predictions": 2000, "unknown": 30, "5-gram": [50.0, 51.0], "biLM": [40.25, 41.0]}
-    (tmp_path / "perplexity.json").write_text(json.dumps({"parts": {"qa": row, "all": row}}))
+    for folder in ("default-model", "probes"):
+        (tmp_path / folder).mkdir()
+    measured = json.dumps({"parts": {"qa": row, "all": row}})
+    (tmp_path / "default-model" / "perplexity.json").write_text(measured)
     tags = {
         column: {
             "layers": [{"layer": "layer 0", "test": {"value": share}}],
@@ -394,7 +397,7 @@ def test_the_model_card_gets_its_tables_from_results(tmp_path, monkeypatch):
     ways = [("layer 0", "nearest mean"), ("layer 0", "nearest use"), (None, "first sense")]
     senses = [{"layer": layer, "method": method} | scores for layer, method in ways]
     probes = {"elmo": {**tags, "wsd": {"rows": senses}}, "static:v.txt": {}}
-    (tmp_path / "layers.json").write_text(json.dumps({"encoders": probes}))
+    (tmp_path / "probes" / "layers.json").write_text(json.dumps({"encoders": probes}))
     monkeypatch.setattr(
         sys, "argv", ["model_card.py", "--results", str(tmp_path), "--card", str(card)]
     )

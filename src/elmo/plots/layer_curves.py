@@ -10,6 +10,9 @@ from elmo.plots.figure import LINE_COLOURS, new_figure, picture_path, write_pict
 LEFT_INCHES = 0.65
 """For what stands left of the axes."""
 AXES_INCHES = 3.2
+LINE_INCHES = 3.2
+"""Height of a row of panels."""
+N_COLUMNS = 2
 NAME_INCHES = 0.068
 """A letter of a name, about."""
 
@@ -81,7 +84,7 @@ def draw_layer_curves(
 
 
 def save_layer_curves(path: str | Path, panels: Sequence[Mapping[str, Any]]) -> None:
-    """Write panels of values by layer as a picture, side by side.
+    """Write panels of values by layer as a picture, two in a row.
 
     Args:
         path: The file; its suffix (`.png`, `.pdf`, `.svg`) chooses the format.
@@ -93,17 +96,22 @@ def save_layer_curves(path: str | Path, panels: Sequence[Mapping[str, Any]]) -> 
         FileNotFoundError: If the folder does not exist.
     """
     path = picture_path(path)
-    # Each panel with room for its own names, so that none runs into the next panel.
-    rooms = [NAME_INCHES * max(map(len, _names(panel)), default=0) + 0.3 for panel in panels]
-    width = sum(rooms) + (LEFT_INCHES + AXES_INCHES) * len(panels)
-    figure = new_figure(width, 3.2, layout=None)
-    left = LEFT_INCHES
-    for panel, room in zip(panels, rooms, strict=True):
-        axes = figure.add_axes((left / width, 0.15, AXES_INCHES / width, 0.75))
+    n_lines = -(-len(panels) // N_COLUMNS)
+    # Each column with room for its names, so that none runs into the next panel.
+    rooms = [0.3 + NAME_INCHES * _longest(panels[c::N_COLUMNS]) for c in range(N_COLUMNS)]
+    rooms = rooms[: len(panels)]
+    width = sum(rooms) + (LEFT_INCHES + AXES_INCHES) * len(rooms)
+    figure = new_figure(width, LINE_INCHES * n_lines, layout=None)
+    for k, panel in enumerate(panels):
+        line, column = divmod(k, N_COLUMNS)
+        left = LEFT_INCHES * (column + 1) + AXES_INCHES * column + sum(rooms[:column])
+        bottom = (n_lines - 1 - line + 0.15) / n_lines
+        axes = figure.add_axes((left / width, bottom, AXES_INCHES / width, 0.75 / n_lines))
         draw_layer_curves(axes, **panel)
-        left += AXES_INCHES + room + LEFT_INCHES
     write_picture(figure, path)
 
 
-def _names(panel: Mapping[str, Any]) -> list[str]:
-    return [*panel["curves"], *(panel.get("levels") or {})]
+def _longest(panels: Sequence[Mapping[str, Any]]) -> int:
+    """Letters of the longest name."""
+    names = [name for panel in panels for name in (*panel["curves"], *(panel.get("levels") or {}))]
+    return max(map(len, names), default=0)
