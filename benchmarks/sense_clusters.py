@@ -22,7 +22,7 @@ import torch
 from circumstances import circumstances, write_result
 from sklearn.metrics import adjusted_rand_score
 
-from elmo.probes.found_usages import in_context
+from elmo.probes.found_usages import in_context, surprisals
 from elmo.probes.layers import Layers, encode, open_one
 from elmo.probes.senses import cluster_usages
 from elmo.probes.usages import Usage, name_of
@@ -84,13 +84,13 @@ def measured(
 ) -> dict[str, float]:
     """The index with as many clusters as senses, and with as many as are chosen."""
     tokens = (use.use.tokens for of_word in words.values() for use in of_word)
-    counts = Counter(token.lower() for sentence in tokens for token in sentence)
+    told = surprisals(Counter(token.lower() for sentence in tokens for token in sentence))
     given, chosen, n_clusters, done = [], [], [], 0
     for word, uses in words.items():
         points = []
         for use, of_tokens in zip(uses, vectors[done : done + len(uses)], strict=True):
             usage = Usage(0, use.use.places[0], use.use.tokens)
-            points.append(in_context(of_tokens, usage, counts, [word], context))
+            points.append(in_context(of_tokens, usage, told, [word], context))
         done += len(uses)
         senses = [use.sense for use in uses]
         n_distinct = len(np.unique(np.round(points, 5), axis=0))

@@ -6,7 +6,7 @@ import pytest
 from tests.probes.test_senses import MONEY, RIVER
 from tests.probes.toy_text import ToyEncoder, write_text
 
-from elmo.probes.found_usages import in_context, usages_in_index, usages_in_text
+from elmo.probes.found_usages import in_context, surprisals, usages_in_index, usages_in_text
 from elmo.probes.layers import unit
 from elmo.probes.senses import cluster_usages
 from elmo.probes.usages import Usage, build_index
@@ -32,15 +32,15 @@ def test_the_vector_of_a_usage_by_hand():
     """Of 20 tokens 8 are "the", 2 "river" and 2 "bank"; the word itself counts as that once."""
     usage = Usage(0, 2, ["The", "river", "bank", "the", "Bank"])
     vectors = np.array([[2, 0, 0], [0, 3, 0], [0, 0, 1], [2, 0, 0], [0, 0, 5]], dtype="f4")
-    counts = Counter({"the": 8, "river": 2, "bank": 2, "and": 8})
+    told = surprisals(Counter({"the": 8, "river": 2, "bank": 2, "and": 8}))
     the = (exp(-2 / 4) + exp(-1 / 4)) * log(20 / 8)
     river = exp(-1 / 4) * log(20 / 2)
     length = (the**2 + river**2) ** 0.5
     expected = [2 / 3 * the / length, 2 / 3 * river / length, 1 / 3]
-    found = in_context(vectors, usage, counts, ["bank"], 4)
+    found = in_context(vectors, usage, told, ["bank"], 4)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
-    np.testing.assert_array_equal(in_context(vectors, usage, counts, ["bank"], 0), [0, 0, 1])
-    alone = in_context(vectors[:1], Usage(0, 0, ["The"]), counts, ["the"])
+    np.testing.assert_array_equal(in_context(vectors, usage, told, ["bank"], 0), [0, 0, 1])
+    alone = in_context(vectors[:1], Usage(0, 0, ["The"]), told, ["the"])
     np.testing.assert_allclose(alone, [1 / 3, 0, 0], rtol=1e-6)
 
 

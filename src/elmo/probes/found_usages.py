@@ -16,7 +16,8 @@ Axes: usages, tokens, dim.
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import log
 from pathlib import Path
 from typing import NamedTuple
 
@@ -121,8 +122,9 @@ def usages_in_text(
     chosen = Layers((layer,), encoder.n_layers)
     sentences = [usage.tokens for usage in usages]
     encoded = encode(encoder, sentences, chosen, label="Encoding", progress=progress)
+    told = surprisals(counts)
     vectors = [
-        in_context(of[0], usage, counts, wanted, context)
+        in_context(of[0], usage, told, wanted, context)
         for of, usage in zip(encoded, usages, strict=True)
     ]
     return Found(usages, np.stack(vectors), sample.n_added, counts)
@@ -154,19 +156,19 @@ def usages_in_index(
         sample.add(index.usage(row))
     usages = sample.drawn()
     of_layer = index.vectors(_from_end(layer, index.n_layers))
-    own = {form.lower() for form in forms}
+    own, told = {form.lower() for form in forms}, surprisals(counts)
     vectors = []
     for usage in usages:
         start, end = index.starts[usage.sentence : usage.sentence + 2].tolist()
-        vectors.append(in_context(of_layer[start:end], usage, counts, own, context))
+        vectors.append(in_context(of_layer[start:end], usage, told, own, context))
     return Found(usages, np.stack(vectors), sample.n_added, counts)
 
 
 def in_context(
     vectors: Float[np.ndarray, "tokens dim"] | Float16[np.ndarray, "tokens dim"],
     usage: Usage,
-    counts: Mapping[str, int],
-    own: Iterable[str],
+    surprisals: Mapping[str, float],
+    own: Collection[str],
     context: int | float = CONTEXT,
 ) -> Float[np.ndarray, " dim"]:
     """The vector of a usage: a third the word's own, two thirds of what stands around it.
@@ -174,7 +176,7 @@ def in_context(
     Args:
         vectors: Of all tokens of its sentence.
         usage: Which token of which sentence.
-        counts: How often the text has each token, in lower case.
+        surprisals: Of each token of the text, by `surprisals`.
         own: Forms of the word, in lower case, which tell nothing of their surroundings.
         context: Tokens from here to where a word counts e times less; 0 for the word alone.
     """
@@ -183,13 +185,17 @@ def in_context(
     if context == 0:
         return word
     lowered = [token.lower() for token in usage.tokens]
-    n_tokens, forms = sum(counts.values()), set(own)
-    shares = np.array([counts[token] / n_tokens for token in lowered])
     distances = np.abs(np.arange(len(lowered)) - usage.position)
-    weights = np.exp(-distances / context) * -np.log(shares)
-    weights[[token in forms for token in lowered]] = 0
+    weights = np.exp(-distances / context) * [surprisals[token] for token in lowered]
+    weights[[token in own for token in lowered]] = 0
     around = unit(weights.astype(np.float32) @ directions)
     return OWN_SHARE * word + (1 - OWN_SHARE) * around
+
+
+def surprisals(counts: Mapping[str, int]) -> dict[str, float]:
+    """-log of each token's share of a text, by how often the text has it."""
+    n_tokens = sum(counts.values())
+    return {token: -log(n / n_tokens) for token, n in counts.items()}
 
 
 class _Sample:
