@@ -6,12 +6,13 @@ from elmo.plots.html import page, table, write_page
 from elmo.plots.neighbours_table import (
     Line,
     NeighbourRow,
+    Query,
     neighbours_table,
     save_neighbours_table,
 )
 
 QUERIES = {
-    "a <b> [play] & more": [
+    Query("a <b> [", "play", "] & more"): [
         NeighbourRow("static:glove.txt", words=[("game", 0.9), ("<i>", 0.8)]),
         NeighbourRow("elmo, layer 2", lines=[Line(0.7512, "they made a", "play", "on <it>")]),
     ]
@@ -20,7 +21,7 @@ QUERIES = {
 
 def test_the_table_shows_each_source_with_its_neighbours():
     made = neighbours_table(QUERIES, title="Neighbours")
-    assert "a &lt;b&gt; <mark>play</mark> &amp; more" in made
+    assert "a &lt;b&gt; [<mark>play</mark>] &amp; more" in made
     assert '<span title="cosine 0.900">game</span>' in made and "&lt;i&gt;" in made
     assert '<td class="number">0.751</td><td class="before">they made a</td>' in made
     assert '<td class="word">play</td><td>on &lt;it&gt;</td>' in made

@@ -53,7 +53,7 @@ def read_marked(text: str) -> Marked:
     if len(starts) != 1 or len(ends) != 1 or starts[0] > ends[0]:
         raise ValueError(
             f'"{text}" has {len(starts)} opening and {len(ends)} closing brackets: mark one word '
-            r"as [word], and write a bracket of the text itself as \["
+            r"as [word], and write a bracket of the text itself as \[ or \]"
         )
     if not clean[starts[0] : ends[0]].strip():
         raise ValueError(f'"{text}" marks nothing: put a word between the brackets')

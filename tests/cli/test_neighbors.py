@@ -92,6 +92,29 @@ def test_senses_are_printed_drawn_and_written(folder, capsys):
     assert (folder / "b.png").stat().st_size > 1000
 
 
+def test_an_index_is_asked_and_completed_without_its_text(folder, capsys):
+    assert run("neighbors", TEXT, *BUILD) == 0
+    (folder / "text.txt").unlink()
+    assert run("neighbors", TEXT, "--index", "i", "--layers", "2,mean") == 0
+    assert "layer 2" in capsys.readouterr().out
+    assert run("senses", "bank", "i", "--layer", "2") == 0
+
+
+def test_words_without_static_vectors_are_told(folder, capsys):
+    given = ["--static", "static:vectors.txt", "--html", "n.html"]
+    assert run("neighbors", r"he \[said\] the [rates] rise", *BUILD, *given) == 0
+    assert "static:vectors.txt: no vector for this word" in capsys.readouterr().out
+    page = (folder / "n.html").read_text()
+    assert "<h2>he [said] the <mark>rates</mark> rise</h2>" in page
+    assert "no vector for this word" in page
+    static = ["-e", "static:vectors.txt", "--tokenized"]
+    assert run("neighbors", "[bank]", "--index", "s", "--corpus", "text.txt", *static) == 0
+    out = capsys.readouterr().out
+    assert "[river]" in out and "[lent]" not in out  # those without a vector are no neighbours
+    assert run("senses", "rates", "text.txt", *static, "--context", "0") == 2
+    assert "static:vectors.txt has no vector for rates" in capsys.readouterr().err
+
+
 def test_what_help_says_of_the_context_is_so():
     assert senses.CONTEXT == found_usages.CONTEXT
 
@@ -118,7 +141,7 @@ def test_senses_are_read_from_an_index(folder, capsys):
         (["neighbors", "[bank]", *BUILD, "--layers", "7"], "there is no layer 7"),
         (["neighbors", "[bank]", *BUILD, "--html", "n.txt"], "end it in .html"),
         (["neighbors", "[bank]", *BUILD, "--static", "elmo:model"], "but static:FILE is wanted"),
-        (["neighbors", "[ship]", *BUILD, "--static", "static:vectors.txt"], 'no vector for "ship"'),
+        (["senses", "bank", "text.txt", "-e", "elmo:model", "--examples", "0"], "--examples is 0"),
         (["neighbors", "[bank]", "--index", "i"], "i has no index of usages: build one"),
         (["neighbors", "[bank]", "--index", "i", "--rebuild"], "--rebuild needs the text"),
         (["neighbors", "[bank]", "--index", "i", "--tokenized"], "--tokenized tells of --corpus"),

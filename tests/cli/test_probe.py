@@ -148,7 +148,8 @@ def test_a_column_of_a_plain_file_is_a_number(folder, capsys):
         ([*LINEAR, "--column", "xpos"], "has the label '_': there is nothing to learn"),
         ([*LINEAR, "--column", "pos"], 'column is "pos", which CoNLL-U has not'),
         ([*LINEAR, "--penalties", "a"], "--penalties is 'a'"),
-        ([*LINEAR, "--penalties=-1", "--encoder", "static:v.txt"], "penalties are [-1.0]"),
+        ([*LINEAR, "--penalties=-1", "--encoder", "static:v.txt"], "--penalties is '-1'"),
+        ([*LINEAR, "--penalties", "0.1,nan"], "expected numbers from 0 on"),
     ],
 )
 def test_they_refuse_in_one_line(capsys, arguments, said):

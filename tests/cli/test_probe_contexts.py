@@ -33,6 +33,7 @@ def folder(tmp_path, monkeypatch):
         ]
         (tmp_path / f"{part}.jsonl").write_text("".join(json.dumps(use) + "\n" for use in uses))
     (tmp_path / "rated.tsv").write_text(RATED)
+    (tmp_path / "nan.tsv").write_text("river\tsea\tnan\nmoney\tcash\t1\n")
     (tmp_path / "questions.txt").write_text(QUESTIONS)
     rows = ["bank\tx\t1\t" + "\t".join(map(str, row)) for row in USES]
     (tmp_path / "uses.tsv").write_text(USES_HEADER + "\n".join(rows) + "\n")
@@ -66,7 +67,7 @@ def test_static_vectors_go_through_all(folder, capsys):
     assert layer["layer"] == "layer 0" and layer["self_similarity"] == pytest.approx(1)
     assert layer["adjusted_self_similarity"] == pytest.approx(1 - layer["anisotropy"])
     assert {word["word"] for word in found["words"]} == {"the", "river", "money", "bank", "sea"}
-    assert found["unknown"] == ["and"] and "static:v.txt has no vectors for and" in out
+    assert found["unknown"] == ["and"] and "static:v.txt has no vectors for 1 word: and" in out
     assert found["settings"]["min_sentences"] == 2 and found["settings"]["seed"] == 0
     assert "5 of 6 words in 2 sentences or more, of 5 different sentences" in out
 
@@ -124,6 +125,9 @@ def test_other_encoders_go_through_the_same_commands(folder, capsys, kind):
         ([*WIC[:-1], "no.data.txt"], "no.data.txt does not exist"),
         (["similarity", "v.txt"], "line 1: is 'the 0 0 1', but expected two words and a number"),
         (["similarity", "in.txt"], "but expected two words and a number"),
+        (["similarity", "nan.tsv"], "line 1: is 'river\\tsea\\tnan', but expected two words"),
+        (["similarity", "rated.tsv", "--max-words", "-3"], "--max-words is -3, but at least 1"),
+        ([*CONTEXTUALITY, "--max-sentences", "-1"], "--max-sentences is -1, but at least 1"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(capsys, arguments, said):

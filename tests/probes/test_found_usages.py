@@ -98,6 +98,10 @@ def test_a_word_that_never_occurs_is_refused_with_the_nearest_forms(text, tmp_pa
         usages_in_index(index, ["bank", "bnk"])
     with pytest.raises(FileNotFoundError, match=r"no.txt does not exist"):
         usages_in_text([tmp_path / "no.txt"], ["bank"], ToyEncoder())
+    with pytest.raises(ValueError, match='"river bank" is not one word'):
+        usages_in_text([text], ["river bank"], ToyEncoder())
+    with pytest.raises(ValueError, match='"river bank" is not one word'):
+        usages_in_index(index, ["river bank"])
     with pytest.raises(ValueError, match="max_usages is 0"):
         usages_in_text([text], ["bank"], ToyEncoder(), max_usages=0)
     with pytest.raises(ValueError, match="there is no layer 7"):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from tests.probes.toy import random_encoder
 
-from elmo.probes import layers as module
 from elmo.probes.layers import Layers, encode, on_disk, open_one, unit
 
 
@@ -47,13 +46,11 @@ def test_a_probe_looks_at_one_encoder(text):
         open_one(text)
 
 
-def test_vectors_come_a_chunk_at_a_time_as_they_are(monkeypatch):
-    monkeypatch.setattr(module, "CHUNK", 2)
+def test_vectors_come_a_chunk_at_a_time_as_they_are():
     encoder, told = random_encoder(), []
     sentences = [["a"], ["b", "c"], ["d", "e", "f"]]
-    read = encode(
-        encoder, sentences, Layers((1, None), 3), label="x", progress=lambda *of: told.append(of)
-    )
+    progress = lambda *of: told.append(of)  # noqa: E731
+    read = encode(encoder, sentences, Layers((1, None), 3), label="x", chunk=2, progress=progress)
     first = next(read)
     assert encoder.read == sentences[:2]
     given = [first, *read]

@@ -103,6 +103,19 @@ def test_more_clusters_than_usages_are_refused():
     assert cluster_usages(clouds(THREE[0], n=3), n_clusters=1).n == 1
 
 
+def test_usages_that_are_alike_but_for_rounding_are_one():
+    draw = np.random.default_rng(0)
+    for noise in (1e-7, 1e-6, 3e-6, 1e-5, 3e-5):
+        middles = draw.standard_normal((2, 6))
+        vectors = np.repeat(middles, 20, axis=0) + noise * draw.standard_normal((40, 6))
+        clusters = cluster_usages(vectors.astype("f4"))
+        assert sorted(np.bincount(clusters.labels)) == [20, 20]
+    same = np.ones((40, 6)) + 1e-7 * draw.standard_normal((40, 6))
+    assert cluster_usages(same.astype("f4")).n == 1
+    with pytest.raises(ValueError, match="there are 40 usages with"):
+        cluster_usages(same.astype("f4"), n_clusters=30)
+
+
 def test_collocates_by_hand():
     # Of 10 words near it 4 are "money", of 90 elsewhere 1.
     inside = {"money": 4, "the": 5, "once": 1}

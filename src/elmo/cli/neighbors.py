@@ -14,9 +14,11 @@ from elmo.cli.console import INTERRUPTED, console, messages, shares_done
 if TYPE_CHECKING:
     from elmo.compare import Place
     from elmo.encoders.static import StaticEncoder
+    from elmo.plots.neighbours_table import Query
     from elmo.probes.neighbors import Neighbor
     from elmo.probes.usages import Layer
 
+NO_VECTOR = "no vector for this word"
 N_AROUND = 8
 """Tokens that are printed to either side of a usage; a page and a file have all."""
 
@@ -57,7 +59,7 @@ def neighbors(
     r"""Print the usages whose vectors are nearest to that of the marked word (table 4).
 
     Every token of CORPUS is indexed, at the layers that are asked for; further ones are added when
-    they are. All of them are compared. A bracket of the text itself is written \[.
+    they are. All of them are compared. A bracket of the text itself is written \[ or \].
 
     For example: elmo neighbors "Chico made a spectacular [play] on a grounder." --index news.index
     --corpus news.txt -n 5
@@ -69,7 +71,7 @@ def neighbors(
     from elmo.probes.layers import Layers, open_one
     from elmo.probes.neighbors import check_n, query_vector, static_neighbors
     from elmo.probes.neighbors import neighbors as nearest
-    from elmo.probes.usages import UsageIndex, build_index, built_with
+    from elmo.probes.usages import UsageIndex, build_index, built_with, complete_index
     from elmo.text import WHITESPACE, Tokenizer
 
     check_n(n)
@@ -84,9 +86,9 @@ def neighbors(
         page_path(html)
     files = [options.existing(path) for path in corpus or []]
     of_text = WHITESPACE if tokenized else language or "en"
-    if not files:
-        there = UsageIndex.open(index)
-        files, of_text = there.files, there.language
+    there = None if files else UsageIndex.open(index)
+    if there is not None:
+        of_text = there.language
     of_query = language or ("en" if of_text == WHITESPACE else of_text)
     places = [marked_place(text, Tokenizer(of_query)) for text in texts]
     words = _static(static, offline)
@@ -97,16 +99,19 @@ def neighbors(
     layers_chosen = Layers.read(layers, opened.n_layers).chosen
     with shares_done() as show:
         try:
-            built = build_index(
-                files,
-                index,
-                opened,
-                layers=layers_chosen,
-                tokenizer=None if of_text == WHITESPACE else Tokenizer(of_text),
-                errors=errors,
-                rebuild=rebuild,
-                progress=show,
-            )
+            if there is not None:
+                built = complete_index(there, opened, layers=layers_chosen, progress=show)
+            else:
+                built = build_index(
+                    files,
+                    index,
+                    opened,
+                    layers=layers_chosen,
+                    tokenizer=None if of_text == WHITESPACE else Tokenizer(of_text),
+                    errors=errors,
+                    rebuild=rebuild,
+                    progress=show,
+                )
         except KeyboardInterrupt:
             messages.print(f"interrupted; the same command goes on from there ({index})")
             raise typer.Exit(INTERRUPTED) from None
@@ -124,7 +129,9 @@ def neighbors(
             )
             for layer in layers_chosen
         }
-        beside = static_neighbors(words, word, n=n) if words is not None else []
+        beside: list[tuple[str, float]] = []
+        if words is not None and words.encode_layers([[word]])[0].any():
+            beside = static_neighbors(words, word, n=n)
         answers.append(_Answer(text, place, found, beside))
     for answer in answers:
         _print(answer, opened.name, static)
@@ -171,7 +178,8 @@ def _print(answer: _Answer, encoder: str, static: str | None) -> None:
 
     console.print(answer.text)
     if static is not None:
-        console.print(f"{static}: {', '.join(word for word, _ in answer.words)}")
+        words = ", ".join(word for word, _ in answer.words)
+        console.print(f"{static}: {words or NO_VECTOR}")
     for layer, usages in answer.usages.items():
         table = Table(title=f"{encoder}, {name_of(layer)}", title_justify="left")
         table.add_column("cosine", justify="right")
@@ -195,15 +203,27 @@ def _as_json(answer: _Answer) -> dict[str, Any]:
     }
 
 
+def _query(text: str) -> "Query":
+    from elmo.compare import read_marked
+    from elmo.plots.neighbours_table import Query
+
+    clean, span = read_marked(text)
+    start, end = span or (len(clean), len(clean))
+    return Query(clean[:start], clean[start:end], clean[end:])
+
+
 def _write_page(path: Path, answers: Sequence[_Answer], encoder: str, static: str | None) -> None:
     from elmo.plots.neighbours_table import Line, NeighbourRow, save_neighbours_table
     from elmo.probes.usages import name_of
 
     tables = {}
     for answer in answers:
-        rows = [NeighbourRow(static, answer.words)] if static is not None else []
+        rows = []
+        if static is not None:
+            note = "" if answer.words else NO_VECTOR
+            rows.append(NeighbourRow(static, answer.words, note=note))
         for layer, usages in answer.usages.items():
             lines = [Line(cosine, *usage.parts()) for cosine, usage in usages]
             rows.append(NeighbourRow(f"{encoder}, {name_of(layer)}", lines=lines))
-        tables[answer.text] = rows
+        tables[_query(answer.text)] = rows
     save_neighbours_table(path, tables, title="Nearest neighbours in context")

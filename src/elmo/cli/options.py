@@ -120,6 +120,18 @@ def existing(path: Path) -> Path:
     return path
 
 
+def check_least(least: int, **given: int | None) -> None:
+    """Refuse numbers that are too small, by the names of their options; None was not given.
+
+    Raises:
+        ValueError: If one is.
+    """
+    for name, value in given.items():
+        if value is not None and value < least:
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} is {value}, but at least {least} is wanted")
+
+
 def check_outputs(output: Path | None, picture: Path | None) -> None:
     """Refuse files that could not be written, before there is anything to write."""
     if output is not None:

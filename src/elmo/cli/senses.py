@@ -85,6 +85,8 @@ def senses(
     from elmo.text import Tokenizer
 
     options.check_outputs(output, picture)
+    options.check_least(1, examples=examples)
+    options.check_least(0, collocates=collocates)
     if html is not None:
         page_path(html)
     if projection not in METHODS:
@@ -125,15 +127,16 @@ def senses(
                 seed=seed,
                 progress=show,
             )
-    divided = divide(
-        forms,
-        found,
-        n_clusters=clusters,
-        max_clusters=max_clusters,
-        n_collocates=collocates,
-        n_examples=examples,
-        seed=seed,
-    )
+        divided = divide(
+            forms,
+            found,
+            n_clusters=clusters,
+            max_clusters=max_clusters,
+            n_collocates=collocates,
+            n_examples=examples,
+            seed=seed,
+            progress=show,
+        )
     around = ", with the words around it" if context else ""
     source = f"{', '.join(path.name for path in corpus)}; {name}, {name_of(wanted)}{around}"
     _print(divided, source)
@@ -178,7 +181,7 @@ def _print(senses: "Senses", source: str) -> None:
     n, n_found = len(senses.usages), senses.found.n_found
     drawn = f"{n:,} of {n_found:,} usages" if n < n_found else counted(n)
     console.print(f"{senses.word}: {drawn} in {source}")
-    if senses.clusters.silhouettes:
+    if len(senses.clusters.silhouettes) > 1:
         table = Table(title="silhouette by number of clusters", title_justify="left")
         for k in senses.clusters.silhouettes:
             table.add_column(str(k), justify="right")

@@ -7,6 +7,14 @@ from typing import NamedTuple
 from elmo.plots.html import page, page_path, table, text, write_page
 
 
+class Query(NamedTuple):
+    """A sentence and the word in it that is asked for: what stands before, it, what follows."""
+
+    before: str
+    word: str
+    after: str
+
+
 class Line(NamedTuple):
     """A usage and its cosine with the query: what stands before the word, it, and what follows."""
 
@@ -23,26 +31,26 @@ class NeighbourRow(NamedTuple):
         source: Where the neighbours come from, as `static:glove.txt` or `elmo, layer 2`.
         words: Neighbours that are words alone, and their cosines.
         lines: Neighbours that are usages.
+        note: Why there are none.
     """
 
     source: str
     words: Sequence[tuple[str, float]] = ()
     lines: Sequence[Line] = ()
+    note: str = ""
 
 
-def neighbours_table(queries: Mapping[str, Sequence[NeighbourRow]], *, title: str) -> str:
+def neighbours_table(queries: Mapping[Query, Sequence[NeighbourRow]], *, title: str) -> str:
     """A page with a table for each query.
 
     Args:
-        queries: By the query, a sentence with its word in [brackets], the rows of its table.
+        queries: By the query, the rows of its table.
         title: Of the page.
     """
     parts = []
     for query, rows in queries.items():
-        before, bracket, rest = query.partition("[")
-        word, _, after = rest.partition("]")
-        shown = f"{text(before)}<mark>{text(word)}</mark>{text(after)}" if bracket else text(query)
-        parts.append(f"<h2>{shown}</h2>")
+        before, word, after = map(text, query)
+        parts.append(f"<h2>{before}<mark>{word}</mark>{after}</h2>")
         parts.append(
             table(
                 ["source", "nearest neighbours"],
@@ -54,7 +62,7 @@ def neighbours_table(queries: Mapping[str, Sequence[NeighbourRow]], *, title: st
 
 
 def save_neighbours_table(
-    path: str | Path, queries: Mapping[str, Sequence[NeighbourRow]], *, title: str
+    path: str | Path, queries: Mapping[Query, Sequence[NeighbourRow]], *, title: str
 ) -> None:
     """Write what `neighbours_table` makes.
 
@@ -77,4 +85,4 @@ def _neighbours(row: NeighbourRow) -> str:
         ],
         ["number", "before", "word", ""],
     )
-    return words + (lines if row.lines else "")
+    return words + text(row.note) + (lines if row.lines else "")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from elmo.compare import Marked, marked_tokens
 from elmo.encoders import Encoder
-from elmo.probes.correlation import Correlation, correlate
+from elmo.probes.correlation import Correlation, correlate, finite
 from elmo.probes.layers import Layers, Progress
 from elmo.probes.word_in_context import pair_cosines, use_vectors
 from elmo.probes.word_in_context_data import Use
@@ -79,7 +79,7 @@ def read_rated_uses(path: str | Path, tokenizer: Tokenizer) -> list[RatedUses]:
             raise ValueError(f"{where}: has {len(fields)} fields, but the header {len(header)}")
         of = dict(zip(header, fields, strict=True))
         try:
-            rating = float(of["mean"])
+            rating = finite(of["mean"])
         except ValueError:
             raise ValueError(f"{where}: the mean rating {of['mean']!r} is no number") from None
         uses = [_use(of[f"sentence{k}"], of[f"index{k}"], tokenizer, where) for k in (1, 2)]

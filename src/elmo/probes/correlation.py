@@ -1,7 +1,7 @@
 """Spearman's correlation, with how far it can be trusted."""
 
 from collections.abc import Sequence
-from math import atanh, sqrt, tanh
+from math import atanh, isfinite, sqrt, tanh
 from typing import NamedTuple
 
 import numpy as np
@@ -28,19 +28,33 @@ class Correlation(NamedTuple):
     interval: tuple[float, float] | None
 
 
+def finite(text: str) -> float:
+    """A rating, as it is written.
+
+    Raises:
+        ValueError: If it is no finite number.
+    """
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text} is no finite number")
+    return value
+
+
 def correlate(
     first: Sequence[float] | np.ndarray, second: Sequence[float] | np.ndarray
 ) -> Correlation:
     """Spearman's rank correlation; equal values share the mean of their ranks.
 
     Raises:
-        ValueError: If there are not as many of one as of the other.
+        ValueError: If there are not as many of one as of the other, or one is no finite number.
         ImportError: If scipy is not installed.
     """
     with extra("tasks", "rank correlation"):
         from scipy.stats import rankdata
     if len(first) != len(second):
         raise ValueError(f"{len(first)} values were given for {len(second)}: one each")
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise ValueError("some values are not finite numbers, which have no rank")
     n = len(first)
     ranks = np.stack([rankdata(first), rankdata(second)]) if n else np.zeros((2, 0))
     ranks = ranks - ranks.mean(axis=1, keepdims=True) if n else ranks

@@ -39,6 +39,8 @@ from elmo.text import Errors, Tokenizer, count_lines, read_lines
 
 CONTEXT: int | float = 8
 """How fast words around a usage count less: at this distance e times less than beside it."""
+CHUNK = 64
+"""Sentences that are encoded between two words on how far that is."""
 OWN_SHARE = 1 / 3
 """Of the word's own vector in that of a usage."""
 
@@ -92,7 +94,8 @@ def usages_in_text(
     Raises:
         FileNotFoundError: If a file is missing.
         ValueError: If a form never occurs (the nearest forms are named), there is no such layer, or
-            the context is no number of tokens.
+            the context is no number of tokens, or the encoder has no vector for the word (nor, with
+            a context, for what stands around it).
     """
     layer = _from_end(layer, encoder.n_layers)
     check_layer(layer, encoder)
@@ -121,12 +124,13 @@ def usages_in_text(
 
     chosen = Layers((layer,), encoder.n_layers)
     sentences = [usage.tokens for usage in usages]
-    encoded = encode(encoder, sentences, chosen, label="Encoding", progress=progress)
+    encoded = encode(encoder, sentences, chosen, label="Encoding", chunk=CHUNK, progress=progress)
     told = surprisals(counts)
     vectors = [
         in_context(of[0], usage, told, wanted, context)
         for of, usage in zip(encoded, usages, strict=True)
     ]
+    _check_known(vectors, encoder.name, forms)
     return Found(usages, np.stack(vectors), sample.n_added, counts)
 
 
@@ -161,6 +165,7 @@ def usages_in_index(
     for usage in usages:
         start, end = index.starts[usage.sentence : usage.sentence + 2].tolist()
         vectors.append(in_context(of_layer[start:end], usage, told, own, context))
+    _check_known(vectors, index.encoder_name, forms)
     return Found(usages, np.stack(vectors), sample.n_added, counts)
 
 
@@ -231,6 +236,12 @@ def _check_forms(forms: Sequence[str], counts: Mapping[str, int], where: str) ->
     for form in forms:
         if form.lower() not in counts:
             raise ValueError(never_occurs(form, counts, where))
+
+
+def _check_known(vectors: Sequence[np.ndarray], encoder: str, forms: Sequence[str]) -> None:
+    """Refuse to go on with nothing, which static vectors may have for a word."""
+    if not any(vector.any() for vector in vectors):
+        raise ValueError(f"{encoder} has no vector for {', '.join(forms)}")
 
 
 def _from_end(layer: Layer, n_layers: int) -> Layer:

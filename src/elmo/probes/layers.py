@@ -95,6 +95,7 @@ def encode(
     layers: Layers,
     *,
     label: str = "Reading",
+    chunk: int = CHUNK,
     progress: Progress | None = None,
 ) -> Iterator[Float[np.ndarray, "chosen tokens dim"]]:
     """The vectors of each sentence in turn, at the chosen layers; memory does not grow with them.
@@ -104,15 +105,16 @@ def encode(
         sentences: Tokenized.
         layers: Of that encoder.
         label: Of this text, for `progress`.
+        chunk: Sentences that are read at a time.
         progress: Called as sentences are read.
     """
     n = len(sentences)
-    for start in range(0, n, CHUNK):
-        chunk = sentences[start : start + CHUNK]
-        for vectors in encoder.encode_layers(chunk):
+    for start in range(0, n, chunk):
+        some = sentences[start : start + chunk]
+        for vectors in encoder.encode_layers(some):
             yield layers.take(vectors)
         if progress is not None:
-            done = start + len(chunk)
+            done = start + len(some)
             progress(label, done / n, f"{done:,} of {n:,} sentences")
 
 

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import sqrt
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from elmo.model.device import named_device
 from elmo.probes.layers import Layers, Progress, encode, on_disk
 from elmo.tagged import TaggedSentence
 
-PENALTIES = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
+PENALTIES = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6)
 """λ of λ/2 · |weights|² beside the mean loss."""
 MAX_ITERATIONS = 100
 """Of L-BFGS, per penalty."""
@@ -185,9 +185,9 @@ def probe(
         progress: Called after each fit.
 
     Raises:
-        ValueError: If there is no penalty, or one is negative.
+        ValueError: If there is no penalty, or one is negative or not finite.
     """
-    if not penalties or min(penalties) < 0:
+    if not penalties or not all(penalty >= 0 and isfinite(penalty) for penalty in penalties):
         raise ValueError(f"penalties are {list(penalties)}, but expected numbers from 0 on")
     numbered, controls = parts.numbered(), control_labels(parts, seed=seed)
     n_labels, lengths = len(parts.labels), [len(sentence.tokens) for sentence in parts.test]

@@ -66,7 +66,7 @@ def neighbors(
 ) -> list[Neighbor]:
     """The usages nearest to a vector, all of them compared.
 
-    A sentence that a text has several times counts once.
+    A sentence that a text has several times counts once; tokens without a vector count not at all.
 
     Args:
         index: Where to look.
@@ -81,7 +81,8 @@ def neighbors(
     """
     check_n(n)
     rows = None if forms is None else index.rows(forms)
-    cosines = all_cosines(index.vectors(layer), query, rows)
+    vectors = index.vectors(layer)
+    cosines = all_cosines(vectors, query, rows)
     seen = {(tuple(but.tokens), but.position)} if but is not None else set()
     n_seen = len(seen)
     found: list[Neighbor] = []
@@ -89,7 +90,10 @@ def neighbors(
     while len(found) < n and n_looked_at < len(cosines):
         order = largest(cosines, 2 * n_looked_at + n + n_seen)
         for i in order[n_looked_at:].tolist():
-            usage = index.usage(i if rows is None else int(rows[i]))
+            row = i if rows is None else int(rows[i])
+            if not vectors[row].any():
+                continue
+            usage = index.usage(row)
             key = (tuple(usage.tokens), usage.position)
             if key not in seen and len(found) < n:
                 seen.add(key)

@@ -21,11 +21,13 @@ from jaxtyping import Float, Int
 
 from elmo.encoders.encoder import extra
 from elmo.probes.found_usages import Found
-from elmo.probes.layers import unit
+from elmo.probes.layers import Progress, unit
 from elmo.probes.usages import Usage
 
 N_COMPONENTS = 50
 """Principal components that usages are compared by, at most."""
+ALIKE_PLACES = 5
+"""Digits after the point beyond which usages are alike: the rest is rounding."""
 N_RANDOM = 19
 """Sets of random points. One set of usages in 20 without clusters is divided better than all."""
 N_STARTS = 5
@@ -150,6 +152,7 @@ def senses(
     n_collocates: int = 8,
     n_examples: int = 5,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> Senses:
     """Divide the usages of a word, and say what is typical of each part.
 
@@ -164,13 +167,18 @@ def senses(
         n_collocates: Per cluster.
         n_examples: Likewise; a cluster may have fewer.
         seed: Of k-means and of the random points.
+        progress: Told of what is done.
 
     Raises:
         ImportError: If scikit-learn is not installed.
         ValueError: If there are fewer usages than clusters asked for.
     """
     clusters = cluster_usages(
-        found.vectors, n_clusters=n_clusters, max_clusters=max_clusters, seed=seed
+        found.vectors,
+        n_clusters=n_clusters,
+        max_clusters=max_clusters,
+        seed=seed,
+        progress=progress,
     )
     own = {form.lower() for form in forms}
     near = [Counter(_near(usage, own)) for usage in found.usages]
@@ -205,6 +213,7 @@ def cluster_usages(
     n_clusters: int | None = None,
     max_clusters: int = 8,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> Clusters:
     """Divide usages by their vectors, scaled to length 1.
 
@@ -213,13 +222,14 @@ def cluster_usages(
         n_clusters: How many; None to choose.
         max_clusters: How many may be chosen, if there are twice as many usages.
         seed: Of k-means and of the random points.
+        progress: Told of what is done.
 
     Raises:
         ImportError: If scikit-learn is not installed.
         ValueError: If more clusters are asked for than there are usages, or distinct vectors.
     """
-    points = _components(unit(vectors))
-    n, n_distinct = len(points), len(np.unique(points.round(5), axis=0))
+    points = _components(unit(vectors)).round(ALIKE_PLACES)  # equal ones are equal to k-means too
+    n, n_distinct = len(points), len(np.unique(points, axis=0))
     if n_clusters is not None:
         return _given(points, n_clusters, n_distinct, seed)
     if max_clusters < 1:
@@ -232,7 +242,9 @@ def cluster_usages(
     best = max(numbers, key=lambda k: silhouettes[k])
     draw = np.random.default_rng(seed)
     by_chance = []
-    for _ in range(N_RANDOM):
+    for done in range(N_RANDOM):
+        if progress is not None:
+            progress("Dividing", done / N_RANDOM, f"{done} of {N_RANDOM} sets of random points")
         cloud = draw.standard_normal(points.shape) * points.std(axis=0)
         of_cloud = [_silhouettes(cloud, _k_means(cloud, k, seed)).mean() for k in numbers]
         by_chance.append(float(max(of_cloud)))
@@ -283,7 +295,7 @@ def _is_word(token: str) -> bool:
 def _components(vectors: Float[np.ndarray, "usages dim"]) -> Float[np.ndarray, "usages components"]:
     centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
     left, values, _ = np.linalg.svd(centred, full_matrices=False)
-    return (left * values)[:, :N_COMPONENTS].astype(np.float32)
+    return (left * values)[:, :N_COMPONENTS]
 
 
 def _given(

@@ -26,7 +26,7 @@ def senses_page(
     n, found = len(senses.usages), senses.found.n_found
     drawn = f"{n:,} drawn of {found:,} usages" if n < found else counted(n)
     parts = [f'<p class="facts">{text(source)}; {drawn}. {text(senses.why())}.</p>']
-    if senses.clusters.silhouettes:
+    if len(senses.clusters.silhouettes) > 1:
         parts.append(_silhouettes(senses))
     if points is not None:
         parts.append(_picture(senses, points))

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 
 from elmo.encoders import Encoder
 from elmo.encoders.static import StaticEncoder
-from elmo.probes.correlation import Correlation, correlate
+from elmo.probes.correlation import Correlation, correlate, finite
 from elmo.probes.layers import Layers, Progress, encode, unit
 from elmo.probes.word_in_context import pair_cosines
 from elmo.text import read_lines
@@ -99,7 +99,7 @@ def read_rated_pairs(path: str | Path) -> list[RatedPair]:
         fields = line.split("\t")
         try:
             first, second, rating = fields
-            pairs.append(RatedPair(first.strip(), second.strip(), float(rating)))
+            pairs.append(RatedPair(first.strip(), second.strip(), finite(rating)))
         except ValueError:
             raise ValueError(
                 f"{path}, line {number}: is {line[:60]!r}, but expected two words and a number "

@@ -267,6 +267,36 @@ def build_index(
         return UsageIndex(folder, record)
 
 
+def complete_index(
+    index: UsageIndex,
+    encoder: Encoder,
+    *,
+    layers: Iterable[Layer] = (None,),
+    progress: Progress | None = None,
+) -> UsageIndex:
+    """Add layers to an index that was opened, from its own tokens; its text is not read.
+
+    Args:
+        index: Which one.
+        encoder: Of which it was built.
+        layers: Those that are there already are left as they are.
+        progress: Told of what is done.
+
+    Raises:
+        ValueError: If the encoder is another one, or does not have such a layer.
+        OSError: If the disk has no room.
+    """
+    wanted = tuple(dict.fromkeys(layers))
+    for layer in wanted:
+        check_layer(layer, encoder)
+    with alone_in(index.folder):
+        record = _read_record(index.folder)
+        there = UsageIndex(index.folder, record)
+        there.check_encoder(encoder)
+        _encode(there, record, encoder, wanted, progress)
+        return UsageIndex(index.folder, record)
+
+
 def built_with(folder: str | Path) -> str | None:
     """The name of the encoder that an index is of; None where there is no index."""
     record = Path(folder) / RECORD
@@ -299,6 +329,8 @@ def name_of(layer: Layer) -> str:
 
 def never_occurs(word: str, forms: Iterable[str], where: str) -> str:
     """What to say of a word that a text does not have: which forms it has are nearest."""
+    if word.split() != [word]:
+        return f'"{word}" is not one word: usages of single tokens are looked for'
     near = difflib.get_close_matches(word.lower(), list(forms), n=MOST_SUGGESTED, cutoff=0.6)
     hint = f": the nearest forms are {', '.join(near)}" if near else ", nor does a form like it"
     return f'"{word}" never occurs in {where}{hint}'

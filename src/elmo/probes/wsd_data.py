@@ -11,6 +11,7 @@ Source:
 """
 
 import lzma
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -224,9 +225,11 @@ def _elements(path: Path) -> Iterator[Any]:
                 if element.tag == "sentence":
                     yield element
                     element.clear()
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, LookupError) as error:  # of an unknown encoding
         raise ValueError(f"{path} is no XML: {error}") from None
-    except (EOFError, lzma.LZMAError, OSError) as error:
+    except PermissionError:
+        raise
+    except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
         raise ValueError(f"{path}: damaged or not of the kind its name says ({error})") from None
 
 

@@ -14,6 +14,9 @@ from elmo.cli.console import console, shares_done
 if TYPE_CHECKING:
     from elmo.probes.contextuality import Contextuality
 
+NAMED = 10
+"""Words without vectors that are told, at most."""
+
 
 def contextuality(
     text: Annotated[
@@ -64,6 +67,8 @@ def contextuality(
     from elmo.text import WHITESPACE, Tokenizer
 
     options.check_outputs(output, picture)
+    options.check_least(1, max_sentences=max_sentences)
+    options.check_least(0, max_words=max_words, show=show)
     for path in text:
         options.existing_or_stdin(path)
     config = ContextualityConfig(
@@ -97,7 +102,9 @@ def contextuality(
         else f"{len(found.words):,} words, in {len(sample.texts):,} different sentences"
     )
     if found.unknown:
-        console.print(f"{opened.name} has no vectors for {', '.join(found.unknown[:show])}")
+        named = ", ".join(found.unknown[:NAMED]) + (", …" if len(found.unknown) > NAMED else "")
+        n_words = f"{len(found.unknown):,} word{'s' if len(found.unknown) > 1 else ''}"
+        console.print(f"{opened.name} has no vectors for {n_words}: {named}")
     _print(opened.name, found, chosen.names)
     _print_words(found, chosen.names[-1], show)
     if output is not None:

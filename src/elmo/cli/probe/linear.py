@@ -1,6 +1,8 @@
 """`elmo probe linear`: what does a linear classifier read from each layer?"""
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,7 +74,7 @@ def linear(
         )
     usual = most_frequent_labels(parts, seed=seed)
     name = column or "labels"
-    _print(f"{name} by {opened.name}, accuracy in percent", probes, usual)
+    _print(f"{name} by {opened.name}, accuracy in percent", probes, usual, choice)
     if output is not None:
         values = {
             "what": f"{name} by logistic regression (accuracy on test)",
@@ -107,7 +109,9 @@ def linear(
         console.print(f"Drew {picture}")
 
 
-def _print(title: str, probes: "list[LayerProbe]", usual: "Accuracy") -> None:
+def _print(
+    title: str, probes: "list[LayerProbe]", usual: "Accuracy", choice: Sequence[float]
+) -> None:
     from rich.table import Table
 
     # Fits into 80 columns.
@@ -122,6 +126,9 @@ def _print(title: str, probes: "list[LayerProbe]", usual: "Accuracy") -> None:
             each.layer, f"{100 * each.dev:.2f}", *_told(each.test), *shares, f"{each.penalty:g}"
         )
     console.print(table)
+    edge = [each.layer for each in probes if each.penalty == min(choice) > 0]
+    if edge and len(choice) > 1:
+        console.print(f"the least L2 was best for {', '.join(edge)}: --penalties takes lesser ones")
 
 
 def _told(accuracy: "Accuracy") -> tuple[str, str]:
@@ -131,8 +138,11 @@ def _told(accuracy: "Accuracy") -> tuple[str, str]:
 
 def _numbers(text: str) -> list[float]:
     try:
-        return [float(part) for part in text.split(",")]
+        numbers = [float(part) for part in text.split(",")]
     except ValueError:
+        numbers = []
+    if not numbers or not all(number >= 0 and isfinite(number) for number in numbers):
         raise ValueError(
-            f"--penalties is {text!r}, but expected numbers with commas between"
-        ) from None
+            f"--penalties is {text!r}, but expected numbers from 0 on with commas between"
+        )
+    return numbers

@@ -45,6 +45,7 @@ def similarity(
     from elmo.probes.layers import Layers, open_one
 
     options.check_outputs(output, picture)
+    options.check_least(1, max_words=max_words)
     kinds = [_kind(options.existing(path)) for path in files]
     opened = open_one(encoder, device=device, offline=offline or None)
     chosen = Layers.read(layers, opened.n_layers)
@@ -177,16 +178,19 @@ def _draw(
     numbers = dict(zip(layers.names, layers.chosen, strict=True))
     correlations: dict[str, dict[int | None, float | None]] = {}
     accuracies: dict[str, dict[int | None, float | None]] = {}
-    for path, kind in zip(files, kinds, strict=True):
+    stems = [path.stem for path in files]
+    names = stems if len(set(stems)) == len(stems) else [str(path) for path in files]
+    for path, name, kind in zip(files, names, kinds, strict=True):
         rows = found[str(path)]
         if kind == ANALOGIES:
             for section in ("semantic", "syntactic", "all"):
                 inside = [row for row in rows if row["section"] == section]
                 if inside:
-                    accuracies[section] = {numbers[row["layer"]]: row["accuracy"] for row in inside}
+                    curve = section if kinds.count(ANALOGIES) == 1 else f"{name}: {section}"
+                    accuracies[curve] = {numbers[row["layer"]]: row["accuracy"] for row in inside}
         else:
             whole = [row for row in rows if row["pairs"] == "all pairs"]
-            correlations[path.stem] = {numbers[row["layer"]]: row["rho"] for row in whole}
+            correlations[name] = {numbers[row["layer"]]: row["rho"] for row in whole}
     panels = []
     if correlations:
         panels.append({"curves": correlations, "ylabel": "Spearman's ρ with ratings"})
