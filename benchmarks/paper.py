@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--read", action="store_true", help="make no runs, tell of those there")
     parser.add_argument("--out", type=Path, default=Path("results/paper"))
     arguments = parser.parse_args()
-    if arguments.experiment == "encoders" and arguments.static is None:
+    if arguments.experiment == "encoders" and not (arguments.static or arguments.read):
         parser.error("give --static FILE: vectors that elmo train-static learned")
     arguments.out.mkdir(parents=True, exist_ok=True)
     tasks = {task: runs_of(task, arguments) for task in arguments.tasks}

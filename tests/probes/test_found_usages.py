@@ -3,8 +3,7 @@ from math import exp, log
 
 import numpy as np
 import pytest
-from tests.probes.test_senses import MONEY, RIVER
-from tests.probes.toy_text import ToyEncoder, write_text
+from tests.probes.toy_text import MONEY, RIVER, ToyEncoder, write_text
 
 from elmo.probes.found_usages import in_context, surprisals, usages_in_index, usages_in_text
 from elmo.probes.layers import unit

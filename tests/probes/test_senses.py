@@ -4,16 +4,13 @@ from math import log, log2
 
 import numpy as np
 import pytest
-from tests.probes.toy_text import ToyEncoder, write_text
+from tests.probes.toy_text import MONEY, RIVER, ToyEncoder, write_text
 
 from elmo.probes import senses as module
 from elmo.probes.found_usages import Found, usages_in_text
 from elmo.probes.senses import Clusters, cluster_usages, collocates, senses
 from elmo.probes.senses_page import senses_page
 from elmo.probes.usages import Usage
-
-RIVER = [f"they sat on the river bank with {name} ." for name in ("Ann", "Bob", "Cy", "Di")]
-MONEY = [f"the big bank lent {name} some money ." for name in ("Ann", "Bob", "Cy", "Di", "Ed")]
 
 
 @pytest.fixture

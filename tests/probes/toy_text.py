@@ -15,6 +15,8 @@ LINES = (
     "Banks lend money .",
 )
 N_TOKENS = 39
+RIVER = [f"they sat on the river bank with {name} ." for name in ("Ann", "Bob", "Cy", "Di")]
+MONEY = [f"the big bank lent {name} some money ." for name in ("Ann", "Bob", "Cy", "Di", "Ed")]
 
 
 class ToyEncoder:

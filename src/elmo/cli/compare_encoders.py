@@ -1,6 +1,5 @@
 """`elmo compare-encoders`: does ELMo help, and is a transformer better?"""
 
-import json
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -26,6 +25,7 @@ def compare_encoders(
     For example: elmo compare-encoders recipes/ner/wikigold-cpu.toml --encoders none,elmo
     --output runs/ner
     """
+    from elmo.json_files import write_json
     from elmo.plots import save_scores
     from elmo.plots.figure import picture_path
     from elmo.tasks.comparison import compare_encoders as compare
@@ -40,7 +40,7 @@ def compare_encoders(
         begun=lambda encoder: messages.print(f"{encoder}:"),
     )
     values = {"metric": metric, "encoders": [asdict(each) for each in compared]}
-    (output / "comparison.json").write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    write_json(output / "comparison.json", values)
     xlabel = f"{metric} on {compared[0].split} (%)"
     save_scores(picture, {xlabel: {each.encoder: each.scores for each in compared}})
     width = max(len(each.encoder) for each in compared)

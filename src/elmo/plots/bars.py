@@ -5,7 +5,14 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from elmo.plots.figure import LINE_COLOURS, new_figure, picture_path, plain, write_picture
+from elmo.plots.figure import (
+    LINE_COLOURS,
+    N_COLUMNS,
+    new_figure,
+    picture_path,
+    plain,
+    write_picture,
+)
 
 ROW_INCHES = 0.42
 
@@ -70,7 +77,7 @@ def save_scores(path: str | Path, panels: Mapping[str, Mapping[str, Sequence[flo
         FileNotFoundError: If the folder does not exist.
     """
     path = picture_path(path)
-    n_columns = min(2, len(panels))
+    n_columns = min(N_COLUMNS, len(panels))
     n_lines = -(-len(panels) // n_columns)
     height = 1.1 + ROW_INCHES * max(map(len, panels.values()))
     figure = new_figure(6.4 * n_columns, height * n_lines)

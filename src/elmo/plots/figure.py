@@ -8,6 +8,8 @@ from typing import Any
 LINE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Of Okabe and Ito, which colour-blind eyes tell apart."""
 
+N_COLUMNS = 2
+"""Panels in a row, at most: more are too small to read on a page."""
 TEXT_SHADE = 0.75
 """Of a colour: light ones are hard to read as text."""
 

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from elmo.plots.curves import LINE_STYLES, label_ends
-from elmo.plots.figure import LINE_COLOURS, new_figure, picture_path, write_picture
+from elmo.plots.figure import LINE_COLOURS, N_COLUMNS, new_figure, picture_path, write_picture
 
 LEFT_INCHES = 0.65
 """For what stands left of the axes."""
 AXES_INCHES = 3.2
 LINE_INCHES = 3.2
 """Height of a row of panels."""
-N_COLUMNS = 2
 NAME_INCHES = 0.068
 """A letter of a name, about."""
 

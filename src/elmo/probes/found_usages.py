@@ -185,10 +185,10 @@ def in_context(
         own: Forms of the word, in lower case, which tell nothing of their surroundings.
         context: Tokens from here to where a word counts e times less; 0 for the word alone.
     """
-    directions = unit(vectors.astype(np.float32))
-    word = directions[usage.position]
+    word = unit(vectors[usage.position].astype(np.float32))
     if context == 0:
         return word
+    directions = unit(vectors.astype(np.float32))
     lowered = [token.lower() for token in usage.tokens]
     distances = np.abs(np.arange(len(lowered)) - usage.position)
     weights = np.exp(-distances / context) * [surprisals[token] for token in lowered]

@@ -232,9 +232,7 @@ def build_index(
         OSError: If the disk has no room.
     """
     folder = Path(folder)
-    wanted = list(dict.fromkeys(layers))
-    for layer in wanted:
-        check_layer(layer, encoder)
+    wanted = _wanted(layers, encoder)
     prints = [_fingerprint(Path(file)) for file in files]
     language = WHITESPACE if tokenizer is None else tokenizer.language
     if folder.is_dir() and not (folder / RECORD).exists():
@@ -261,10 +259,7 @@ def build_index(
             _write_record(folder, record)
         record = _read_record(folder)
         _check_text(record, prints, language, folder)
-        index = UsageIndex(folder, record)
-        index.check_encoder(encoder)
-        _encode(index, record, encoder, wanted, progress)
-        return UsageIndex(folder, record)
+        return _with_layers(folder, record, encoder, wanted, progress)
 
 
 def complete_index(
@@ -286,15 +281,10 @@ def complete_index(
         ValueError: If the encoder is another one, or does not have such a layer.
         OSError: If the disk has no room.
     """
-    wanted = tuple(dict.fromkeys(layers))
-    for layer in wanted:
-        check_layer(layer, encoder)
+    wanted = _wanted(layers, encoder)
     with alone_in(index.folder):
         record = _read_record(index.folder)
-        there = UsageIndex(index.folder, record)
-        there.check_encoder(encoder)
-        _encode(there, record, encoder, wanted, progress)
-        return UsageIndex(index.folder, record)
+        return _with_layers(index.folder, record, encoder, wanted, progress)
 
 
 def built_with(folder: str | Path) -> str | None:
@@ -446,6 +436,28 @@ def _key(layer: Layer) -> str:
 
 def _layer(key: str) -> Layer:
     return None if key == MEAN else int(key)
+
+
+def _wanted(layers: Iterable[Layer], encoder: Encoder) -> list[Layer]:
+    """Each layer once; one that the encoder does not have is refused."""
+    wanted = list(dict.fromkeys(layers))
+    for layer in wanted:
+        check_layer(layer, encoder)
+    return wanted
+
+
+def _with_layers(
+    folder: Path,
+    record: dict[str, Any],
+    encoder: Encoder,
+    wanted: Sequence[Layer],
+    progress: Progress | None,
+) -> UsageIndex:
+    """The index with all of these, once its missing rows are encoded; the folder is ours alone."""
+    index = UsageIndex(folder, record)
+    index.check_encoder(encoder)
+    _encode(index, record, encoder, wanted, progress)
+    return UsageIndex(folder, record)
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:

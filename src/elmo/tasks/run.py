@@ -1,6 +1,5 @@
 """A recipe's runs: data and encoders in, a model per seed and its scores out."""
 
-import json
 import logging
 import math
 import statistics
@@ -23,6 +22,7 @@ from elmo.encoders.encoder import Encoder
 from elmo.encoders.layer_cache import cached_layers
 from elmo.encoders.specification import STATIC, open_encoders, read_specification
 from elmo.folder_lock import alone_in
+from elmo.json_files import write_json
 from elmo.memory import peak_memory
 from elmo.tasks.documents import fitted_documents, open_token_encoders
 from elmo.tasks.features import Features, LayersOf, words_of
@@ -31,7 +31,6 @@ from elmo.tasks.recipe import TaskRecipe
 from elmo.tasks.registry import task_named
 from elmo.tasks.task import ReadsTraining
 from elmo.tasks.trained import TASK_FILE, Trained, new_model, recover_model, with_seed
-from elmo.text import write_lines
 from elmo.training_state import STATE_FILE
 
 logger = logging.getLogger(__name__)
@@ -361,4 +360,4 @@ def _write_results(
         "torch": torch.__version__,
         "elmo": version("elmo-torch"),
     }
-    write_lines(Path(recipe.output) / RESULTS_FILE, [json.dumps(values, indent=2)])
+    write_json(Path(recipe.output) / RESULTS_FILE, values)

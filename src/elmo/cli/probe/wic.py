@@ -65,7 +65,7 @@ def _pairs(
 ) -> list[dict[str, Any]]:
     from rich.table import Table
 
-    from elmo.probes.word_in_context import score_pairs
+    from elmo.probes.word_in_context import NONE_SAME, score_pairs
     from elmo.probes.word_in_context_data import read_pairs
 
     tune, asked = read_pairs(train), read_pairs(test)
@@ -83,7 +83,7 @@ def _pairs(
         low, high = of.interval
         table.add_row(
             name,
-            "none" if of.threshold > 1 else f"{of.threshold:.3f}",
+            "none" if of.threshold == NONE_SAME else f"{of.threshold:.3f}",
             f"{of.tuned:.1f}",
             f"{of.accuracy:.1f}",
             f"{low:.1f} – {high:.1f}",
@@ -91,7 +91,7 @@ def _pairs(
     table.add_section()
     table.add_row("the same answer for all", "", "", f"{frequent:.1f}", "")
     console.print(table)
-    if any(of.threshold > 1 for of in scores):
+    if any(of.threshold == NONE_SAME for of in scores):
         console.print("none: no threshold is right more often than to call no pair the same.")
     if picture is not None:
         from elmo.plots import save_layer_curves
