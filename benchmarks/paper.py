@@ -3,9 +3,10 @@
     python benchmarks/paper.py table1 FOLDER [--tasks ner sst5] [--recipes full] [--set ...]
     python benchmarks/paper.py encoders FOLDER --static VECTORS.bin
 
-An experiment trains each task's recipe in several variants; FOLDER keeps the runs, so that what was
-done is only read, and an interrupted run goes on; `--read` tells of what is there, with the seeds
-that are there, and makes nothing. It prints a table with the paper's figures beside ours, and
+An experiment trains each task's recipe in several variants, in FOLDER, where an interrupted run
+goes on; what they came to is kept in results/paper/runs.json, and is not made again while the
+recipe stays (give another `--out` to make all anew). `--read` tells of what is there, with the
+seeds that are there, and makes nothing. It prints a table with the paper's figures beside ours, and
 writes results/paper/EXPERIMENT.json and a picture. Table 1 is of test, where a recipe has one, the
 others of dev, as in the paper. `--recipes cpu` (the default) takes the recipes that a laptop can
 do, `full` those of the paper's sizes. `encoders` asks what gives ELMo its lead: beside it stand one
@@ -13,19 +14,17 @@ vector per word, learned from the same text (`elmo train-static`), and a transfo
 """
 
 import argparse
-import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from circumstances import circumstances, write_result
+from circumstances import write_result
+from paper_runs import Run, Runs
 
-from elmo.config import config_to_dict, read_json
 from elmo.plots import save_curves, save_layer_weights, save_scores
-from elmo.tasks.comparison import error_reduction, results_of
-from elmo.tasks.recipe import read_task_recipe
-from elmo.tasks.run import RESULTS_FILE
+from elmo.tasks.comparison import error_reduction
+from elmo.tasks.run import mean_and_deviation
 
 RECIPES = {
     "squad": "recipes/squad/squad",
@@ -121,16 +120,15 @@ def main() -> None:
     if arguments.experiment == "encoders" and not (arguments.static or arguments.read):
         parser.error("give --static FILE: vectors that elmo train-static learned")
     arguments.out.mkdir(parents=True, exist_ok=True)
-    tasks = {task: runs_of(task, arguments) for task in arguments.tasks}
-    tasks = {task: runs for task, runs in tasks.items() if runs}
+    runs = Runs(arguments.out / "runs.json", arguments.folder)
+    tasks = {task: runs_of(task, arguments, runs) for task in arguments.tasks}
+    tasks = {task: variants for task, variants in tasks.items() if variants}
     if not tasks:
-        parser.error(f"no run of {arguments.experiment} is in {arguments.folder}")
-    n_threads = max(of["threads"] for runs in tasks.values() for of in runs.values())
+        parser.error(f"no run of {arguments.experiment} is in {runs.path} or {arguments.folder}")
     result = {
         "what": f"{arguments.experiment} of Peters et al. (2018), {arguments.recipes} recipes",
         "settings": arguments.set,
-        "tasks": {task: told(arguments.experiment, task, runs) for task, runs in tasks.items()},
-        "circumstances": circumstances(n_threads),
+        "tasks": {task: told(arguments.experiment, task, of) for task, of in tasks.items()},
     }
     write_result(arguments.out / f"{arguments.experiment}.json", result)
     picture = arguments.out / f"{arguments.experiment}.png"
@@ -140,105 +138,87 @@ def main() -> None:
         draw_weights(tasks, picture)
     else:
         panels = {}
-        for task, runs in tasks.items():
-            label = f"{task}: {runs_metric(runs)} on {split_of(arguments.experiment, runs)} (%)"
-            panels[label] = scores_of(arguments.experiment, runs)
+        for task, variants in tasks.items():
+            split = split_of(arguments.experiment, variants)
+            label = f"{task}: {runs_metric(variants)} on {split} (%)"
+            panels[label] = {name: list(run[split].values()) for name, run in variants.items()}
         save_scores(picture, panels)
 
 
-def runs_of(task: str, arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """Results of a task's variants; those of experiments that share a variant are shared."""
+def runs_of(task: str, arguments: argparse.Namespace, runs: Runs) -> dict[str, Run]:
+    """A task's variants; those of experiments that share a variant are shared."""
     recipe = f"{RECIPES[task]}{'-cpu' if arguments.recipes == 'cpu' else ''}.toml"
-    own = config_to_dict(read_task_recipe(recipe))
+    vectors = str(arguments.static or "vectors.bin")
     found = {}
     for name, settings in EXPERIMENTS[arguments.experiment].items():
-        changed = [
-            setting
-            for setting in settings
-            if setting.startswith("encoder=")
-            or config_to_dict(read_task_recipe(recipe, [setting])) != own
-        ]
-        place = re.sub(r"[=:]+", "-", "_".join(sorted(changed))).rstrip("-")
-        output = arguments.folder / task / place
-        if arguments.read:
-            if (output / RESULTS_FILE).exists():
-                found[name] = read_json(output / RESULTS_FILE)
-            else:
-                print(f"{task}, {name}: no run in {output}")
-            continue
-        wanted = [s + str(arguments.static) if s.endswith("static:") else s for s in changed]
-        found[name] = results_of(
+        wanted = [s + vectors if s.endswith("static:") else s for s in settings]
+        run = runs.run(
+            task,
             recipe,
             [*arguments.set, *wanted],
-            output,
+            make=not arguments.read,
             begun=lambda name=name: print(f"{task}, {name}:", flush=True),
         )
+        if run is not None:
+            found[name] = run
     return found
 
 
-def told(experiment: str, task: str, runs: Mapping[str, Any]) -> dict[str, Any]:
+def told(experiment: str, task: str, runs: Mapping[str, Run]) -> dict[str, Any]:
     """A task's part of the results, printed too."""
-    rows, seeds, split = {}, scores_of(experiment, runs), split_of(experiment, runs)
+    rows, split = {}, split_of(experiment, runs)
     first: dict[float, float] = {}  # of each share of the data: its baseline
-    for name, results in runs.items():
-        scores, share = results[split], results["recipe"]["data"]["share"]
-        first.setdefault(share, scores["mean"])
+    for name, run in runs.items():
+        mean, deviation = mean_and_deviation(list(run[split].values()))
         paper = PAPER.get(experiment, {}).get(task, {}).get(name)
-        fewer = error_reduction(scores["mean"], first[share])
+        fewer = error_reduction(mean, first.setdefault(share_of(run), mean))
         rows[name] = {
-            "mean": scores["mean"],
-            "deviation": scores["deviation"],
-            "scores": seeds[name],
-            "dev": {key: results["dev"][key] for key in ("mean", "deviation")},
+            "mean": mean,
+            "deviation": deviation,
+            "scores": run[split],
             "error_reduction": fewer,
             "paper": paper,
-            "seconds": [run["seconds"] for run in results["runs"].values()],
-            "layer_weights": [run["layer_weights"] for run in results["runs"].values()],
+            "circumstances": run["circumstances"],
         }
         beside = "" if paper is None else f"   paper {paper:.2f}"
         print(
-            f"{task:<6} {name:<32} {split:<4} {scores['mean']:6.2f} ± {scores['deviation']:4.2f}   "
+            f"{task:<6} {name:<32} {split:<4} {mean:6.2f} ± {deviation:4.2f}   "
             f"{fewer:5.1f} % fewer errors{beside}"
         )
     recipe = next(iter(runs.values()))["recipe"]
     return {"metric": runs_metric(runs), "split": split, "data": recipe["data"], "rows": rows}
 
 
-def runs_metric(runs: Mapping[str, Any]) -> str:
+def runs_metric(runs: Mapping[str, Run]) -> str:
     """The metric of a task's runs."""
     return str(next(iter(runs.values()))["metric"])
 
 
-def split_of(experiment: str, runs: Mapping[str, Any]) -> str:
+def split_of(experiment: str, runs: Mapping[str, Run]) -> str:
     """What the scores of an experiment are of: `dev` or `test`."""
     return "test" if experiment == "table1" and next(iter(runs.values()))["test"] else "dev"
 
 
-def scores_of(experiment: str, runs: Mapping[str, Any]) -> dict[str, Sequence[float]]:
-    """Of each variant, one score per seed."""
-    split = split_of(experiment, runs)
-    return {
-        name: [of[results["metric"]] for of in results[split]["seeds"].values()]
-        for name, results in runs.items()
-    }
+def share_of(run: Run) -> float:
+    """How much of the training data a run learned from."""
+    return float(run["recipe"]["data"]["share"])
 
 
-def draw_learning(tasks: Mapping[str, Mapping[str, Any]], path: Path) -> None:
-    """Figure 1: score by updates with all data, and by share of the data."""
+def draw_learning(tasks: Mapping[str, Mapping[str, Run]], path: Path) -> None:
+    """Figure 1: the first seed's score by updates with all data, and the mean by share of it."""
     rows = []
     for task, runs in tasks.items():
-        metric = runs_metric(runs)
-        updates = {
-            name.partition(",")[0]: learning_curve(Path(results["recipe"]["output"]), metric)
-            for name, results in runs.items()
-            if results["recipe"]["data"]["share"] == 1.0
-        }
+        updates: dict[str, tuple[Sequence[float], Sequence[float]]] = {}
         shares: dict[str, tuple[list[float], list[float]]] = {}
-        for name, results in runs.items():
-            places, heights = shares.setdefault(name.partition(",")[0], ([], []))
-            places.append(100 * results["recipe"]["data"]["share"])
-            heights.append(results["dev"]["mean"])
-        ylabel = f"{task}: {metric} on dev (%)"
+        for name, run in runs.items():
+            encoder, share = name.partition(",")[0], share_of(run)
+            places, heights = shares.setdefault(encoder, ([], []))
+            places.append(100 * share)
+            heights.append(fmean(run["dev"].values()))
+            if share == 1.0:
+                curve = next(iter(run["curves"].values()))
+                updates[encoder] = curve["steps"], curve["scores"]
+        ylabel = f"{task}: {runs_metric(runs)} on dev (%)"
         rows.append(
             [
                 {"curves": updates, "xlabel": "updates", "ylabel": ylabel},
@@ -248,25 +228,14 @@ def draw_learning(tasks: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     save_curves(path, rows)
 
 
-def learning_curve(output: Path, metric: str) -> tuple[list[float], list[float]]:
-    """Steps, and the first seed's score on dev after each."""
-    folder = min(output.glob("seed-*"))
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    measured_lines = [line for line in lines if f"dev/{metric}" in line]
-    return (
-        [float(line["step"]) for line in measured_lines],
-        [line[f"dev/{metric}"] for line in measured_lines],
-    )
-
-
-def draw_weights(tasks: Mapping[str, Mapping[str, Any]], path: Path) -> None:
+def draw_weights(tasks: Mapping[str, Mapping[str, Run]], path: Path) -> None:
     """Figure 2: the weight of each layer, at the input and at the output, the seeds' mean."""
     panels: dict[str, dict[str, list[float]]] = {"input": {}, "output": {}}
     for task, runs in tasks.items():
-        (results,) = runs.values()
+        (run,) = runs.values()
         for place, of_tasks in panels.items():
-            weights = [run["layer_weights"][place][0] for run in results["runs"].values()]
-            of_tasks[task] = [sum(layer) / len(weights) for layer in zip(*weights, strict=True)]
+            of_seeds = [weights[place][0] for weights in run["layer_weights"].values()]
+            of_tasks[task] = [fmean(layer) for layer in zip(*of_seeds, strict=True)]
     save_layer_weights(path, panels)
 
 

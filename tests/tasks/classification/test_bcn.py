@@ -4,6 +4,7 @@ import pytest
 import torch
 from tests.tasks.test_token_input import SENTENCES, VOCABULARY, Fake, features
 
+from elmo.tasks.classification import bcn
 from elmo.tasks.classification.bcn import (
     Bcn,
     BcnConfig,
@@ -89,7 +90,7 @@ def test_a_text_is_scored_the_same_whatever_is_read_beside_it(where, head):
 
 
 @pytest.mark.parametrize("where, n_mixes", [("input", 1), ("output", 1), ("both", 2)])
-def test_every_weight_learns_and_encoders_at_the_output_are_attended_by(where, n_mixes):
+def test_every_weight_learns_and_encoders_at_the_output_are_pooled(where, n_mixes):
     model = network(where, head="maxout")
     texts = [LabelledText(tuple(s), (label,)) for s, label in zip(SENTENCES, LABELS, strict=True)]
     model.train()(TASK.batch(texts, features(Fake()), {"labels": list(LABELS)})).backward()
@@ -101,8 +102,20 @@ def test_every_weight_learns_and_encoders_at_the_output_are_attended_by(where, n
     # Adding the same to all scores of tokens changes no softmax of them.
     assert [name for name in without if name != "attention.bias"] == []
     assert sum("gamma" in name for name, _ in model.named_parameters()) == n_mixes
-    encoded_dim = 2 * 5 + (0 if where == "input" else Fake().dim)
-    assert model.integrator.layers[0].input_size == 3 * encoded_dim
+    assert model.integrator.layers[0].input_size == 3 * 2 * 5
+    assert model.attention.in_features == 2 * 5 + (0 if where == "input" else Fake().dim)
+
+
+def test_large_vectors_at_the_output_do_not_decide_what_is_attended(monkeypatch):
+    model, seen = network("both").eval(), []
+    monkeypatch.setattr(
+        bcn, "self_attended", lambda v, mask: seen.append(v) or self_attended(v, mask)
+    )
+    with torch.no_grad():
+        model.scores(batch())
+        model.inputs.output_mixes[0].gamma.fill_(1000.0)
+        model.scores(batch())
+    assert torch.equal(*seen)
 
 
 @pytest.mark.parametrize("head", ["relu", "maxout"])

@@ -60,8 +60,8 @@ class BcnConfig(LabelsConfig):
 class Bcn(TextClassifier):
     """A text attends to itself, is read once more, and is pooled in four ways.
 
-    What encoders give beside the output stands beside that of the first biLSTM, so that the text
-    attends by it too.
+    What encoders give beside the output stands beside that of the second biLSTM, where the text is
+    pooled, as in AllenNLP: beside the first, its large numbers would decide alone what is attended.
 
     Args:
         config: Sizes.
@@ -82,21 +82,21 @@ class Bcn(TextClassifier):
         self.feed_forward, _ = perceptron(inputs.dim, hidden_dim, 1, config.dropout)
         self.feed_forward[0] = nn.Identity()  # inputs come with a dropout of their own
         self.encoder = BiLstm(hidden_dim, hidden_dim)
-        encoded_dim = self.encoder.output_dim + inputs.output_dim
-        self.integrator = BiLstm(3 * encoded_dim, hidden_dim)
-        self.attention = linear(self.integrator.output_dim, 1)
-        head, dim = _head(config, 4 * self.integrator.output_dim)
+        self.integrator = BiLstm(3 * self.encoder.output_dim, hidden_dim)
+        integrated_dim = self.integrator.output_dim + inputs.output_dim
+        self.attention = linear(integrated_dim, 1)
+        head, dim = _head(config, 4 * integrated_dim)
         self.head = nn.Sequential(head, linear(dim, len(labels)))
 
     def scores(self, batch: SentenceBatch) -> Float[Tensor, "batch labels"]:
         """See `TextClassifier`."""
         vectors, mask = self.inputs(batch), batch.mask
         encoded = self.encoder(self.feed_forward(vectors.input), mask)
-        encoded = torch.cat([encoded, vectors.output], dim=-1)
         attended = self_attended(encoded, mask)
         integrated = self.integrator(
             torch.cat([encoded, encoded - attended, encoded * attended], dim=-1), mask
         )
+        integrated = torch.cat([integrated, vectors.output], dim=-1)
         weights = masked_softmax(self.attention(integrated).squeeze(-1), mask)
         return self.head(pooled(integrated, weights, mask))
 
