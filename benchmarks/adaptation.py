@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from circumstances import circumstances, write_result
+from circumstances import circumstances
 
 from elmo.config import config_to_dict
+from elmo.json_files import write_json
 from elmo.pretrain.recipe import adaptation_recipe
 from elmo.pretrain.run import pretrain
 from elmo.text import read_lines
@@ -146,7 +147,7 @@ def main() -> None:
     output = folder / Path(arguments.model).name
     row = adapt(arguments.domain, text, arguments.model, output, arguments.set)
     results = json.loads(arguments.result.read_text()) if arguments.result.exists() else {}
-    write_result(arguments.result, results | {arguments.domain: row})
+    write_json(arguments.result, results | {arguments.domain: row})
 
 
 if __name__ == "__main__":

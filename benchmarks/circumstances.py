@@ -1,11 +1,9 @@
 """What a measured number needs to be read later: hardware, versions, commit and date."""
 
-import json
 import platform
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -33,8 +31,3 @@ def circumstances(n_threads: int, device: torch.device | None = None) -> dict[st
         "commit": commit.stdout.strip(),
         "date": datetime.now(UTC).date().isoformat(),
     }
-
-
-def write_result(path: Path, result: dict[str, Any]) -> None:
-    """Write what was measured as JSON."""
-    path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

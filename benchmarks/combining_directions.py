@@ -16,9 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from circumstances import circumstances, write_result
+from circumstances import circumstances
 
 from elmo import WordPredictor
+from elmo.json_files import write_json
 from elmo.predict.place import log_frequencies
 from elmo.pretrain.corpus import read_sentences
 from elmo.pretrain.outputs import Outputs, read_group
@@ -79,7 +80,7 @@ def main() -> None:
             },
             **circumstances(arguments.threads),
         }
-        write_result(arguments.out, result)
+        write_json(arguments.out, result)
 
 
 def frequencies(predictor: WordPredictor, files: list[Path]) -> dict[str, torch.Tensor]:

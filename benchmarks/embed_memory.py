@@ -11,8 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from circumstances import circumstances, write_result
+from circumstances import circumstances
 
+from elmo.json_files import write_json
 from elmo.memory import of_usage
 
 
@@ -58,7 +59,7 @@ def main() -> None:
             "runs": rows,
             **circumstances(os.cpu_count() or 1),
         }
-        write_result(arguments.out, result)
+        write_json(arguments.out, result)
 
 
 if __name__ == "__main__":

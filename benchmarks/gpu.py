@@ -21,11 +21,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from circumstances import circumstances, write_result
+from circumstances import circumstances
 from needed import config_of, lstm_flops, training_flops
 from torch import Tensor, nn
 
 from elmo import BiLM, BiLMState, LstmConfig
+from elmo.json_files import write_json
 from elmo.model.bilm_packed import PackedBiLM
 from elmo.model.lstm import LayerState
 from elmo.model.lstm_cuda import CudaReader
@@ -66,7 +67,7 @@ def main() -> None:
     device = torch.device("cuda")
     result = measure(arguments, device)
     if arguments.out:
-        write_result(arguments.out, result)
+        write_json(arguments.out, result)
 
 
 def measure(arguments: argparse.Namespace, device: torch.device) -> dict[str, Any]:

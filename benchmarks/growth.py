@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from alone import alone
-from circumstances import circumstances, write_result
+from circumstances import circumstances
 
 from elmo import Elmo
+from elmo.json_files import write_json
 from elmo.text import read_lines
 
 AT_ONCE = 2_000
@@ -57,7 +58,7 @@ def main() -> None:
             "rows": rows,
             **circumstances(arguments.threads),
         }
-        write_result(arguments.out, result)
+        write_json(arguments.out, result)
 
 
 def read(model: str, text: Path, n_tokens: int, cache_tokens: int) -> dict[str, Any]:

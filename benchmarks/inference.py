@@ -25,12 +25,13 @@ from typing import Any
 import numpy as np
 import torch
 from alone import alone, timed
-from circumstances import circumstances, write_result
+from circumstances import circumstances
 from limit import gemm_limits
 from needed import SIZES, cnn_flops, config_of, lstm_flops
 from torch import nn
 
 from elmo import BiLM, Elmo, batch_char_ids
+from elmo.json_files import write_json
 from elmo.text import read_lines
 
 BATCH = 32
@@ -108,7 +109,7 @@ def main() -> None:
             "rows": rows,
             **circumstances(arguments.threads),
         }
-        write_result(arguments.out, result)
+        write_json(arguments.out, result)
 
 
 def ways(size: str, dtypes: list[str]) -> Iterator[tuple[Any, ...]]:

@@ -26,9 +26,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from circumstances import circumstances, write_result
+from circumstances import circumstances
 
 from elmo.checkpoints.sources import load
+from elmo.json_files import write_json
 from elmo.pretrain.corpus import find_files, read_sentences
 from elmo.pretrain.recipe import read_recipe
 from elmo.text import Vocabulary
@@ -106,7 +107,7 @@ def main() -> None:
                 model.unlink()
                 seconds = time.perf_counter() - started
                 print(f"{order}-gram, {direction}: done after {seconds:.0f} s", flush=True)
-    write_result(
+    write_json(
         arguments.out,
         {
             "what": "held-out perplexity of n-gram models by KenLM, forward and backward: "

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from alone import alone
-from circumstances import circumstances, write_result
+from circumstances import circumstances
 
 from elmo.encoders import cached_layers, open_encoders
+from elmo.json_files import write_json
 from elmo.text import read_lines
 
 MAX_BYTES = 50_000_000_000
@@ -73,7 +74,7 @@ def main() -> None:
         **circumstances(arguments.threads),
     }
     if arguments.out:
-        write_result(arguments.out, result)
+        write_json(arguments.out, result)
 
 
 def start(text: Path, encoder_name: str, n: int, folder: str) -> dict[str, Any]:

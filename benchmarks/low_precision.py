@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from circumstances import circumstances, write_result
+from circumstances import circumstances
 from inference import read_conllu
 
 from elmo import Elmo
+from elmo.json_files import write_json
 
 N_ALONE = 300
 """Sentences that are read one at a time as well."""
@@ -63,7 +64,7 @@ def main() -> None:
             "rows": rows,
             **circumstances(arguments.threads),
         }
-        write_result(arguments.out, result)
+        write_json(arguments.out, result)
 
 
 def cosines_by_layer(ours: list[np.ndarray], exact: list[np.ndarray]) -> list[np.ndarray]:

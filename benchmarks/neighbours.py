@@ -24,10 +24,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from alone import alone
-from circumstances import circumstances, write_result
+from circumstances import circumstances
 
 from elmo.compare import Place
 from elmo.encoders import Encoder, open_encoders
+from elmo.json_files import write_json
 from elmo.probes.layers import Layers, encode
 from elmo.probes.neighbors import neighbors, query_vector, same_sense
 from elmo.probes.usages import UsageIndex, build_index, name_of
@@ -73,7 +74,7 @@ def main() -> None:
             print(f"{name:20} {row['nearest']:6.2f} %, at random {row['random']:6.2f} %")
     result.update(circumstances(arguments.threads))
     if arguments.out:
-        write_result(arguments.out, result)
+        write_json(arguments.out, result)
 
 
 # -------------------------------------------------------------------------------------- the index

@@ -19,9 +19,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from circumstances import write_result
 from paper_runs import Run, Runs
 
+from elmo.json_files import write_json
 from elmo.plots import save_curves, save_layer_weights, save_scores
 from elmo.tasks.comparison import error_reduction
 from elmo.tasks.run import mean_and_deviation
@@ -130,7 +130,7 @@ def main() -> None:
         "settings": arguments.set,
         "tasks": {task: told(arguments.experiment, task, of) for task, of in tasks.items()},
     }
-    write_result(arguments.out / f"{arguments.experiment}.json", result)
+    write_json(arguments.out / f"{arguments.experiment}.json", result)
     picture = arguments.out / f"{arguments.experiment}.png"
     if arguments.experiment == "figure1":
         draw_learning(tasks, picture)

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from circumstances import circumstances, write_result
+from circumstances import circumstances
 from kneser_ney import digest, part_names
 
 from elmo.checkpoints.sources import load
+from elmo.json_files import write_json
 from elmo.pretrain.corpus import build_corpus, find_files, read_sentences
 from elmo.pretrain.language_model import LanguageModel
 from elmo.pretrain.perplexity import Perplexity, perplexity
@@ -90,7 +91,7 @@ def main() -> None:
         behind = ", ".join(part for part in rows if part not in ahead) or "none"
         print(f"ahead of the {name} model on {len(ahead)} of {len(rows)}, not on: {behind}")
     if arguments.out:
-        write_result(arguments.out, result)
+        write_json(arguments.out, result)
 
 
 def rounded(of: Perplexity) -> list[float]:

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from circumstances import circumstances, write_result
+from circumstances import circumstances
 
 from elmo.cli import main as elmo
+from elmo.json_files import write_json
 from elmo.plots import save_layer_curves
 
 METHODS = "mean,1-nn,10-nn"
@@ -63,7 +64,7 @@ def main() -> None:
     if arguments.out is not None:
         what = "what each layer knows: word senses (F1) and parts of speech (accuracy)"
         result = {"what": what, "encoders": encoders, **circumstances(arguments.threads)}
-        write_result(arguments.out, result)
+        write_json(arguments.out, result)
 
 
 def probed(path: Path, command: list[str]) -> dict[str, Any]:

@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from circumstances import circumstances, write_result
+from circumstances import circumstances
 from sklearn.metrics import adjusted_rand_score
 
+from elmo.json_files import write_json
 from elmo.probes.found_usages import in_context, surprisals
 from elmo.probes.layers import Layers, encode, open_one
 from elmo.probes.senses import cluster_usages
@@ -62,7 +63,7 @@ def main() -> None:
                 print(*row.values(), sep="  ", flush=True)
     result.update(circumstances(arguments.threads))
     if arguments.out:
-        write_result(arguments.out, result)
+        write_json(arguments.out, result)
 
 
 def drawn(uses: list[SenseUse], most: int) -> dict[str, list[SenseUse]]:

@@ -18,9 +18,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from circumstances import circumstances, write_result
+from circumstances import circumstances
 from curves import draw
 
+from elmo.json_files import write_json
 from elmo.pretrain.prepare import prepare
 from elmo.pretrain.recipe import read_recipe
 from elmo.pretrain.run_folder import SUMMARY_FILE
@@ -76,7 +77,7 @@ def main() -> None:
         "runs": ends,
         "circumstances": circumstances(1),
     }
-    write_result(arguments.out, result)
+    write_json(arguments.out, result)
     draw(folders, arguments.out.with_suffix(".png"))
 
 

@@ -23,12 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from alone import alone, timed
-from circumstances import circumstances, write_result
+from circumstances import circumstances
 from limit import gemm_limits
 from needed import config_of, training_flops
 from torch import Tensor, nn
 
 from elmo import BiLM
+from elmo.json_files import write_json
 from elmo.model.lstm import LayerState
 from elmo.model.softmax import Negatives, Softmax, draw_negatives
 from elmo.pretrain.corpus import build_corpus
@@ -103,7 +104,7 @@ def main() -> None:
             "rows": rows,
             **circumstances(arguments.threads),
         }
-        write_result(arguments.out, result)
+        write_json(arguments.out, result)
 
 
 def prepare(text: Path, size: str, n_windows: int) -> Given:
