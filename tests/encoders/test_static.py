@@ -9,7 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from elmo.encoders.static import Ngrams, StaticEncoder
+from elmo.encoders.ngrams import Ngrams
+from elmo.encoders.static import StaticEncoder
 from elmo.encoders.static_training import StaticTrainingConfig, train_static
 
 WORDS = ["the", "cat", "Ein", ". . .", "straße"]

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 
 from elmo.tasks.features import Features, words_of
-from elmo.tasks.recipe import InputConfig, TaskRecipe, task_recipe
+from elmo.tasks.input_config import InputConfig
+from elmo.tasks.recipe import TaskRecipe, task_recipe
 from elmo.tasks.task import Task
 from elmo.tasks.token_input import TokenInput
 

@@ -8,7 +8,7 @@ import torch
 
 from elmo.tasks.embedding import embedding
 from elmo.tasks.features import Features, padded, words_of
-from elmo.tasks.recipe import InputConfig, MixConfig
+from elmo.tasks.input_config import InputConfig, MixConfig
 from elmo.tasks.token_input import TokenInput
 
 SENTENCES = [["The", "bank", "of", "it"], ["Run", "the"], ["it", "ran", "The"]]

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from elmo.encoders.encoder import extra
-from elmo.encoders.static import Ngrams
+from elmo.encoders.ngrams import Ngrams
 
 
 class _Stored:

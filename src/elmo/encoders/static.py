@@ -1,10 +1,9 @@
 """One vector per word, whatever stands around it: Word2Vec, GloVe, FastText.
 
-Axes: layers (one), tokens, dim; words (known ones), buckets (of FastText's n-grams).
+Axes: layers (one), tokens, dim; words (known ones).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -12,29 +11,8 @@ import numpy as np
 from jaxtyping import Float
 
 from elmo.encoders.encoder import LayersModule, checked, digest, extra
-
-
-@dataclass(frozen=True, eq=False)
-class Ngrams:
-    """FastText's vectors of character n-grams, which give words that were never seen a vector.
-
-    Attributes:
-        vectors: Of each bucket that n-grams are hashed to.
-        min_n: Characters of the shortest n-gram, `<` and `>` around the word included.
-        max_n: Of the longest.
-    """
-
-    vectors: Float[np.ndarray, "buckets dim"]
-    min_n: int
-    max_n: int
-
-    def buckets(self, word: str) -> list[int]:
-        """Where the n-grams of a word are."""
-        from gensim.models.fasttext import ft_ngram_hashes
-
-        if not len(self.vectors):
-            return []
-        return [int(b) for b in ft_ngram_hashes(word, self.min_n, self.max_n, len(self.vectors))]
+from elmo.encoders.ngrams import Ngrams
+from elmo.encoders.static_files import read
 
 
 class StaticEncoder:
@@ -74,8 +52,6 @@ class StaticEncoder:
     @classmethod
     def open(cls, path: str | Path, *, name: str | None = None) -> "StaticEncoder":
         """The vectors in a file, of any kind that `static_files.read` knows; it raises as that."""
-        from elmo.encoders.static_files import read
-
         words, vectors, ngrams = read(Path(path))
         return cls(words, vectors, ngrams, name or f"static:{path}")
 

@@ -18,7 +18,8 @@ import numpy as np
 from jaxtyping import Float
 
 from elmo.encoders.encoder import extra
-from elmo.encoders.static import Ngrams
+from elmo.encoders.gensim_files import read_gensim
+from elmo.encoders.ngrams import Ngrams
 from elmo.text import COMPRESSED, read_lines
 
 logger = logging.getLogger(__name__)
@@ -63,8 +64,6 @@ def read(path: Path) -> StaticFile:
     if fasttext:
         return _read_fasttext(path)
     if stored:
-        from elmo.encoders.gensim_files import read_gensim
-
         return StaticFile(*read_gensim(path))
     if _is_binary(start):
         return _read_binary(path)

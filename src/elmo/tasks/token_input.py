@@ -17,7 +17,7 @@ from elmo.model.char_cnn import CharCnn
 from elmo.model.scalar_mix import ScalarMix
 from elmo.tasks.embedding import embedding
 from elmo.tasks.features import MAX_CHARS, SentenceBatch
-from elmo.tasks.recipe import InputConfig, MixConfig
+from elmo.tasks.input_config import InputConfig, MixConfig
 
 
 class TokenVectors(NamedTuple):

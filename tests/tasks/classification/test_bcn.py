@@ -15,8 +15,8 @@ from elmo.tasks.classification.bcn import (
 )
 from elmo.tasks.classification.data import LabelledText
 from elmo.tasks.classification.task import TASK
+from elmo.tasks.input_config import InputConfig
 from elmo.tasks.linear import linear
-from elmo.tasks.recipe import InputConfig
 from elmo.tasks.token_input import TokenInput
 
 LABELS = ("0", "1", "2")

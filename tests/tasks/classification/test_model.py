@@ -16,7 +16,7 @@ from elmo.tasks.classification.model import (
     token_mean,
 )
 from elmo.tasks.classification.task import TASK
-from elmo.tasks.recipe import InputConfig
+from elmo.tasks.input_config import InputConfig
 from elmo.tasks.token_input import TokenInput
 
 LABELS = ("0", "1", "2", "3")

@@ -11,7 +11,7 @@ from torch.autograd import gradcheck
 
 from elmo.tasks.attention import comparison, soft_alignment
 from elmo.tasks.features import Features, words_of
-from elmo.tasks.recipe import InputConfig
+from elmo.tasks.input_config import InputConfig
 from elmo.tasks.snli.data import Pair
 from elmo.tasks.snli.model import NO_LABEL, Esim, EsimConfig, pooled
 from elmo.tasks.snli.task import TASK

@@ -9,7 +9,7 @@ from tests.tasks.test_token_input import Fake
 
 from elmo import Tokenizer
 from elmo.tasks.features import Features, words_of
-from elmo.tasks.recipe import InputConfig
+from elmo.tasks.input_config import InputConfig
 from elmo.tasks.squad.batch import NO_TOKEN, SquadBatch, parts_of, window_of_answers
 from elmo.tasks.squad.data import Answer, Question, ask
 from elmo.tasks.squad.model import Reader, SquadConfig, span_loss

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.tasks.test_token_input import SENTENCES, VOCABULARY, Fake, features
 
-from elmo.tasks.recipe import InputConfig
+from elmo.tasks.input_config import InputConfig
 from elmo.tasks.tag_spans import rewritten, scheme_tags
 from elmo.tasks.tagging.model import NO_TAG, Tagger, TaggingBatch, TaggingConfig
 from elmo.tasks.token_input import TokenInput
