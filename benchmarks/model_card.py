@@ -68,7 +68,7 @@ def layers(result: dict[str, Any]) -> str:
     lines = [f"| | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
     for name in sorted(rows, key=without_layer):
         numbers = [rows[name].get(column) for column in columns.values()]
-        shown = " | ".join("" if n is None else f"{round(100 * n, 2):.1f}" for n in numbers)
+        shown = " | ".join("" if n is None else f"{100 * n:.1f}" for n in numbers)
         lines.append(f"| {name} | {shown} |")
     return "\n".join(lines)
 
