@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("--read", action="store_true", help="make no runs, tell of those there")
     parser.add_argument("--out", type=Path, default=Path("results/paper"))
     arguments = parser.parse_args()
-    if arguments.experiment == "encoders" and not (arguments.static or arguments.read):
+    if arguments.experiment == "encoders" and not arguments.static:
         parser.error("give --static FILE: vectors that elmo train-static learned")
     arguments.out.mkdir(parents=True, exist_ok=True)
     runs = Runs(arguments.out / "runs.json", arguments.folder)
@@ -148,10 +148,9 @@ def main() -> None:
 def runs_of(task: str, arguments: argparse.Namespace, runs: Runs) -> dict[str, Run]:
     """A task's variants; those of experiments that share a variant are shared."""
     recipe = f"{RECIPES[task]}{'-cpu' if arguments.recipes == 'cpu' else ''}.toml"
-    vectors = str(arguments.static or "vectors.bin")
     found = {}
     for name, settings in EXPERIMENTS[arguments.experiment].items():
-        wanted = [s + vectors if s.endswith("static:") else s for s in settings]
+        wanted = [f"{s}{arguments.static}" if s.endswith("static:") else s for s in settings]
         run = runs.run(
             task,
             recipe,
