@@ -1,5 +1,6 @@
 """What the documentation shows runs as it stands there."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -110,3 +111,26 @@ def test_every_file_of_the_package_is_on_the_map():
             continue
         name = path.name if path.suffix else f"{path.name}/"
         assert name in on_map, f"{name} is not in the README's file map"
+
+
+@pytest.mark.parametrize(
+    "experiment, first", [("table1", "| task, metric |"), ("encoders", "| on dev |")]
+)
+def test_scores_on_the_front_page_are_those_of_results(experiment, first):
+    """Of each task, in the order of the columns."""
+    names = {
+        "ner": "named entities",
+        "squad": "questions",
+        "coref": "coreference",
+        "srl": "semantic roles",
+        "snli": "entailment",
+        "sst5": "sentiment in five classes",
+    }
+    results = json.loads((ROOT / "results" / "paper" / f"{experiment}.json").read_text("utf-8"))
+    readme = (ROOT / "README.md").read_text("utf-8")
+    table = readme[readme.index(first) :].partition("\n\n")[0].splitlines()[2:]
+    shown = {row.split("|")[1].partition(",")[0].strip(): row.replace("*", "") for row in table}
+    assert set(shown) == set(names.values())
+    for task, of_task in results["tasks"].items():
+        expected = [f"{x['mean']:.1f} ± {x['deviation']:.1f}" for x in of_task["rows"].values()]
+        assert re.findall(r"\d+\.\d ± \d+\.\d", shown[names[task]]) == expected, task
