@@ -13,7 +13,7 @@ from typing import Any
 from circumstances import circumstances
 
 from elmo.config import config_to_dict, read_json
-from elmo.json_files import write_json
+from elmo.json_files import read_json_lines, write_json
 from elmo.tasks.comparison import results_of
 from elmo.tasks.fit import NOT_OF_RESULTS
 from elmo.tasks.recipe import TaskRecipe, read_task_recipe
@@ -64,17 +64,17 @@ class Runs:
             or _comparable(read_task_recipe(recipe, [setting])) != own
         ]
         place = _place(changed)
-        of_recipe = self.kept.setdefault(Path(recipe).stem, {})
-        kept = of_recipe.get(place)
+        kept = self.kept.get(Path(recipe).stem, {}).get(place)
         if kept is not None and kept["recipe"] != wanted:
             kept = None
         output = self.folder / name / place
         made = _made(output, wanted)
-        if make and not any(run and _has_seeds(run, asked.seeds) for run in (made, kept)):
+        seeds = set(map(str, asked.seeds))
+        if make and not any(run and run["dev"].keys() >= seeds for run in (made, kept)):
             results_of(recipe, settings, output, begun=begun)
             made = _made(output, wanted)
         if made is not None and (kept is None or _says_more(made, kept)):
-            of_recipe[place] = kept = made
+            self.kept.setdefault(Path(recipe).stem, {})[place] = kept = made
             self._write()
         if kept is None and not make:
             print(f"{name}, {' '.join(changed)}: no run in {output}")
@@ -134,21 +134,16 @@ def _made(output: Path, wanted: Mapping[str, Any]) -> Run | None:
 
 def _curve(folder: Path, metric: str) -> dict[str, list[float]]:
     """Steps of a run, and the score on dev after each."""
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    measured = [line for line in lines if f"dev/{metric}" in line]
+    lines = read_json_lines(folder / "metrics.jsonl")
+    measured = [line for _, line in lines if f"dev/{metric}" in line]
     return {
         "steps": [float(line["step"]) for line in measured],
         "scores": [line[f"dev/{metric}"] for line in measured],
     }
 
 
-def _has_seeds(run: Run, seeds: Sequence[int]) -> bool:
-    return run["dev"].keys() >= set(map(str, seeds))
-
-
 def _says_more(made: Run, kept: Run) -> bool:
     """Whether a run has other scores, more seeds or curves than one that was kept of the same."""
-    seeds = [int(seed) for seed in kept["dev"]]
-    return _has_seeds(made, seeds) and any(
+    return made["dev"].keys() >= kept["dev"].keys() and any(
         made[key] != kept[key] for key in ("dev", "test", "curves")
     )

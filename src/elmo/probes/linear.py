@@ -146,6 +146,16 @@ class LayerProbe:
         return self.test.value - self.control
 
 
+def check_penalties(penalties: Sequence[float]) -> None:
+    """Refuse what is no λ.
+
+    Raises:
+        ValueError: If there is no penalty, or one is negative or not finite.
+    """
+    if not penalties or not all(penalty >= 0 and isfinite(penalty) for penalty in penalties):
+        raise ValueError(f"penalties are {list(penalties)}, but expected numbers from 0 on")
+
+
 @contextmanager
 def part_vectors(
     encoder: Encoder, parts: Parts, layers: Layers, *, progress: Progress | None = None
@@ -185,10 +195,9 @@ def probe(
         progress: Called after each fit.
 
     Raises:
-        ValueError: If there is no penalty, or one is negative or not finite.
+        ValueError: As `check_penalties`.
     """
-    if not penalties or not all(penalty >= 0 and isfinite(penalty) for penalty in penalties):
-        raise ValueError(f"penalties are {list(penalties)}, but expected numbers from 0 on")
+    check_penalties(penalties)
     numbered, controls = parts.numbered(), control_labels(parts, seed=seed)
     n_labels, lengths = len(parts.labels), [len(sentence.tokens) for sentence in parts.test]
     found = []

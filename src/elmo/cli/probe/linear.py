@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -137,12 +136,13 @@ def _told(accuracy: "Accuracy") -> tuple[str, str]:
 
 
 def _numbers(text: str) -> list[float]:
+    from elmo.probes.linear import check_penalties
+
     try:
         numbers = [float(part) for part in text.split(",")]
+        check_penalties(numbers)
     except ValueError:
-        numbers = []
-    if not numbers or not all(number >= 0 and isfinite(number) for number in numbers):
         raise ValueError(
             f"--penalties is {text!r}, but expected numbers from 0 on with commas between"
-        )
+        ) from None
     return numbers
