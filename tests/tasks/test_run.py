@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from tests.tasks.toy_tagging import toy_recipe, write_toy
 
 from elmo.tasks import batches, fit
@@ -91,6 +91,30 @@ def test_an_encoder_enters_in_each_mode(tmp_path, encoder_mode):
         tensor.numel() for tensor in load_file(f"{recipe.output}/seed-1/{WEIGHTS_FILE}").values()
     )
     assert (n_weights > 4_000_000) == (encoder_mode == "fine_tuned")
+
+
+def test_a_model_that_takes_one_layer_is_loaded_again(tmp_path):
+    recipe = toy_recipe(
+        tmp_path,
+        encoder="elmo",
+        cache=str(tmp_path / "cache"),
+        where="both",
+        mix={"layers": "last"},
+        training__n_epochs=1,
+        data__n_train=4,
+        data__n_dev=2,
+    )
+    results = train_task(recipe)
+    assert results.layer_weights[1] == {"input": [[0, 0, 1]], "output": [[0, 0, 1]]}
+    trained = Trained.load(recipe.output)
+    dev = spread(trained.task.read(Path(recipe.data.dev[0]), recipe.model), 2)
+    assert trained.evaluate(dev) == results.dev[1]
+    path = Path(recipe.output) / "seed-1" / WEIGHTS_FILE
+    tensors = load_file(path)
+    tensors["inputs.input_mixes.0.weights"][2] = -torch.inf
+    save_file(tensors, path)
+    with pytest.raises(ValueError, match=r"input_mixes\.0\.weights holds a NaN or an infinity"):
+        Trained.load(recipe.output)
 
 
 class Stop(Exception):
