@@ -23,8 +23,8 @@ from paper_runs import Run, Runs
 
 from elmo.json_files import write_json
 from elmo.plots import save_curves, save_layer_weights, save_scores
+from elmo.seed_scores import mean_and_deviation, mean_told
 from elmo.tasks.comparison import error_reduction
-from elmo.tasks.run import mean_and_deviation
 
 RECIPES = {
     "squad": "recipes/squad/squad",
@@ -168,7 +168,8 @@ def told(experiment: str, task: str, runs: Mapping[str, Run]) -> dict[str, Any]:
     rows, split = {}, split_of(experiment, runs)
     first: dict[float, float] = {}  # of each share of the data: its baseline
     for name, run in runs.items():
-        mean, deviation = mean_and_deviation(list(run[split].values()))
+        scores = list(run[split].values())
+        mean, deviation = mean_and_deviation(scores)
         paper = PAPER.get(experiment, {}).get(task, {}).get(name)
         fewer = error_reduction(mean, first.setdefault(share_of(run), mean))
         rows[name] = {
@@ -181,7 +182,7 @@ def told(experiment: str, task: str, runs: Mapping[str, Run]) -> dict[str, Any]:
         }
         beside = "" if paper is None else f"   paper {paper:.2f}"
         print(
-            f"{task:<6} {name:<32} {split:<4} {mean:6.2f} ± {deviation:4.2f}   "
+            f"{task:<6} {name:<32} {split:<4} {mean_told(scores):<13} "
             f"{fewer:5.1f} % fewer errors{beside}"
         )
     recipe = next(iter(runs.values()))["recipe"]

@@ -485,7 +485,7 @@ def test_table_1_is_of_test_where_there_is_one_and_the_others_are_of_dev(paper, 
     assert row["error_reduction"] == pytest.approx(100 * 10 / 48) and row["paper"] == 92.22
     assert row["circumstances"]["hardware"].endswith(", 3 threads")
     assert "ner    + ELMo" in (told := capsys.readouterr().out)
-    assert "test  62.00 ± 2.00    20.8 % fewer errors   paper 92.22" in told
+    assert "test 62.00 ± 2.00   20.8 % fewer errors   paper 92.22" in told
     result = run("table2")
     assert {of["split"] for of in result["tasks"].values()} == {"dev"}
     assert result["tasks"]["srl"]["rows"]["all layers, λ = 1"]["mean"] == 72.0

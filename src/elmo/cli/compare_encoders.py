@@ -8,6 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from elmo.cli.console import console, messages
+from elmo.seed_scores import mean_told
 
 
 def compare_encoders(
@@ -49,10 +50,10 @@ def compare_encoders(
         f"{'parameters':>12}  {'time':>8}  {'memory':>8}"
     )
     for each in compared:
-        score = f"{each.mean:.2f} ± {each.deviation:.2f}"
         console.print(
-            f"{each.encoder:<{width}}  {score:>16}  {each.error_reduction:>10.1f} %  "
-            f"{each.n_parameters:>12,}  {timedelta(seconds=round(each.seconds))!s:>8}  "
+            f"{each.encoder:<{width}}  {mean_told(each.scores):>16}  "
+            f"{each.error_reduction:>10.1f} %  {each.n_parameters:>12,}  "
+            f"{timedelta(seconds=round(each.seconds))!s:>8}  "
             f"{each.peak_memory / 1e9:>5.1f} GB"
         )
     console.print(f"The picture is {picture}.")

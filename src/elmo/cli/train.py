@@ -10,6 +10,7 @@ import typer
 from typer import Argument, Option
 
 from elmo.cli.console import INTERRUPTED, console, messages, shares_done
+from elmo.seed_scores import mean_told
 
 if TYPE_CHECKING:
     from elmo.tasks.fit import Progress
@@ -72,8 +73,6 @@ def train(
 
 
 def _tell(results: "TaskResults", output: str) -> None:
-    from elmo.tasks.run import mean_and_deviation
-
     for seed, run in results.fitted.items():
         why = {"budget": "to the end of its budget", "patience": "until dev got no better"}
         console.print(
@@ -83,11 +82,10 @@ def _tell(results: "TaskResults", output: str) -> None:
     for name, scores in (("dev", results.dev), ("test", results.test)):
         if scores:
             values = [of_seed[results.metric] for of_seed in scores.values()]
-            mean, deviation = mean_and_deviation(values)
             each = ", ".join(f"{value:.2f}" for value in values)
+            of = f" (mean and standard deviation of {len(values)} seeds: {each})"
             console.print(
-                f"{name}: {results.metric} {mean:.2f} ± {deviation:.2f} (mean and standard "
-                f"deviation of {len(values)} seeds: {each})"
+                f"{name}: {results.metric} {mean_told(values)}{of if len(values) > 1 else ''}"
             )
     n = next(iter(results.fitted.values())).n_parameters
     console.print(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from elmo.plots.figure import (
@@ -13,6 +13,7 @@ from elmo.plots.figure import (
     plain,
     write_picture,
 )
+from elmo.seed_scores import mean_told
 
 ROW_INCHES = 0.42
 
@@ -46,9 +47,8 @@ def draw_scores(axes: Any, scores: Mapping[str, Sequence[float]], *, xlabel: str
         colour = LINE_COLOURS[row % len(LINE_COLOURS)]
         axes.vlines(mean, row - 0.26, row + 0.26, color=colour, linewidth=2.5)
         axes.plot(values, [row] * len(values), "o", color=colour, alpha=0.75, markersize=5)
-        told = f"{mean:.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else "")
         axes.annotate(
-            told,
+            mean_told(values),
             (max(values), row),
             xytext=(8, 0),
             textcoords="offset points",

@@ -29,7 +29,7 @@ class Compared:
         encoder: As it was asked for.
         split: What was measured: `test` where there is one, else `dev`.
         mean: Of the seeds' scores, in percent.
-        deviation: Of the seeds' scores.
+        deviation: Of the seeds' scores; None of a single one.
         scores: Of each seed.
         error_reduction: Share of the first encoder's errors that are gone, in percent: 100 · (mean
             − first) / (100 − first).
@@ -41,7 +41,7 @@ class Compared:
     encoder: str
     split: str
     mean: float
-    deviation: float
+    deviation: float | None
     scores: Sequence[float]
     error_reduction: float
     n_parameters: int

@@ -2,7 +2,6 @@
 
 import logging
 import math
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -24,6 +23,7 @@ from elmo.encoders.specification import STATIC, open_encoders, read_specificatio
 from elmo.folder_lock import alone_in
 from elmo.json_files import write_json
 from elmo.memory import peak_memory
+from elmo.seed_scores import mean_and_deviation
 from elmo.tasks.documents import fitted_documents, open_token_encoders
 from elmo.tasks.features import Features, LayersOf, words_of
 from elmo.tasks.fit import NOT_OF_RESULTS, Fit, Fitted, Progress, accelerator_for
@@ -169,11 +169,6 @@ def drawn(examples: Sequence[Any], recipe: TaskRecipe, seed: int) -> Sequence[An
         return examples
     chosen = np.random.default_rng([seed, len(examples)]).permutation(len(examples))[:n]
     return [examples[i] for i in sorted(chosen.tolist())]
-
-
-def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
-    """The mean and the sample's standard deviation, 0 for a single value."""
-    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
 
 
 def _train_seed(
