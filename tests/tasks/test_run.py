@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from tests.tasks.toy_tagging import toy_recipe, write_toy
 
 from elmo.tasks import batches, fit
+from elmo.tasks.recipe import task_recipe
 from elmo.tasks.run import RESULTS_FILE, drawn, spread, train_task
 from elmo.tasks.trained import TASK_FILE, WEIGHTS_FILE, Trained
 from elmo.training_state import STATE_FILE
@@ -286,15 +288,24 @@ def test_the_rate_is_halved_when_dev_gets_no_better(tmp_path):
     assert rates == pytest.approx([1e-9] * 3 + [5e-10] * 2 + [2.5e-10])
 
 
+def test_a_table_that_says_some_settings_leaves_the_others_at_the_recipes_defaults():
+    values = {"task": "tagging", "output": "runs", "data": {"train": ["a"], "dev": ["b"]}}
+    own = task_recipe(values, "recipe").optimiser
+    said = task_recipe({**values, "optimiser": {"learning_rate": 0.01}}, "recipe").optimiser
+    assert said == replace(own, learning_rate=0.01)
+
+
 def test_a_share_of_the_data_is_drawn_by_the_seed(tmp_path):
     examples = list(range(1000))
     recipe = toy_recipe(tmp_path, data__share=0.1)
     first, second = (drawn(examples, recipe, seed) for seed in (1, 2))
     assert len(first) == len(second) == 100 and first != second
     assert first == drawn(examples, recipe, 1) and set(first) <= set(examples)
-    assert drawn(examples, toy_recipe(tmp_path, data__n_train=7), 1) == drawn(
-        examples, toy_recipe(tmp_path, data__n_train=7, data__share=0.5), 1
-    )
+    fewer = [
+        drawn(examples, toy_recipe(tmp_path, data__n_train=200, data__share=share), 1)
+        for share in (0.1, 1.0)
+    ]
+    assert [len(of) for of in fewer] == [20, 200] and set(fewer[0]) < set(fewer[1])
     assert drawn(examples, toy_recipe(tmp_path, data__share=1e-9), 1).__len__() == 1
 
 

@@ -26,17 +26,16 @@ class DataConfig:
         train: Files to learn from, in a format that the task reads.
         dev: What tells when to stop, and which settings are good.
         test: What is measured once, at the end; None for nothing.
-        share: Of the training examples that are used, drawn by each run's seed, at least one: for
-            curves of sample efficiency.
-        n_train: Training examples at most, the first of those in drawn order; None for all.
+        n_train: Training examples at most, drawn by each run's seed; None for all.
+        share: Of these, how much is used, at least one: for curves of sample efficiency.
         n_dev: Examples of dev, at even distances through it; None takes all.
     """
 
     train: tuple[str, ...]
     dev: tuple[str, ...]
     test: tuple[str, ...] = ()
-    share: float = 1.0
     n_train: int | None = None
+    share: float = 1.0
     n_dev: int | None = None
 
     def __post_init__(self) -> None:

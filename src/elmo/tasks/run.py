@@ -162,9 +162,8 @@ def spread(examples: Sequence[Any], most: int | None) -> list[Any]:
 
 def drawn(examples: Sequence[Any], recipe: TaskRecipe, seed: int) -> Sequence[Any]:
     """The training examples of one seed."""
-    share, most = recipe.data.share, recipe.data.n_train
-    n = max(1, math.floor(share * len(examples)))
-    n = min(n, most or n)
+    n = min(len(examples), recipe.data.n_train or len(examples))
+    n = max(1, math.floor(recipe.data.share * n))
     if n == len(examples):
         return examples
     chosen = np.random.default_rng([seed, len(examples)]).permutation(len(examples))[:n]
