@@ -7,7 +7,7 @@ columns between tabs. `.gz`, `.xz` and `.zst` are decompressed.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -35,6 +35,7 @@ class TaggedSentence:
         tokens: One at least.
         tags: One for each token; None where they are not known.
         conllu: What tags that are found are written into, of CoNLL-U that was read without its own.
+        where: The file and the line where it begins, if it is from one.
 
     Raises:
         ValueError: If it has no tokens, or not one tag for each.
@@ -43,6 +44,7 @@ class TaggedSentence:
     tokens: tuple[str, ...]
     tags: tuple[str, ...] | None = None
     conllu: ConlluLines | None = None
+    where: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not self.tokens:
@@ -81,8 +83,9 @@ def read_tagged(
         rows = _column_rows(path, LAST if column is None else column, labelled)
     sentences = []
     for sentence in _sentences(rows):
-        tokens, tags = zip(*sentence, strict=True)
-        sentences.append(TaggedSentence(tokens, tags if labelled else None))
+        tokens, tags, numbers = zip(*sentence, strict=True)
+        where = f"{path}, line {numbers[0]}"
+        sentences.append(TaggedSentence(tokens, tags if labelled else None, where=where))
     if not sentences:
         raise ValueError(f"{path} has no sentences, but at least one is needed")
     if conllu and not labelled:
@@ -93,12 +96,12 @@ def read_tagged(
     return sentences
 
 
-Row = tuple[str, str] | None
-"""A token and its tag, or the end of a sentence."""
+Row = tuple[str, str, int] | None
+"""A token, its tag and its line, or the end of a sentence."""
 
 
-def _sentences(rows: Iterable[Row]) -> Iterator[list[tuple[str, str]]]:
-    sentence: list[tuple[str, str]] = []
+def _sentences(rows: Iterable[Row]) -> Iterator[list[tuple[str, str, int]]]:
+    sentence: list[tuple[str, str, int]] = []
     for row in rows:
         if row is not None:
             sentence.append(row)
@@ -139,7 +142,7 @@ def _column_rows(path: Path, column: int | str, labelled: bool) -> Iterator[Row]
                 f"{path}, line {number}: {line!r} has {len(values)} columns, but line {first[1]} "
                 f"has {first[0]}: each line needs the same, and sentences end at blank lines"
             )
-        yield values[0], values[column] if labelled else ""
+        yield values[0], values[column] if labelled else "", number
 
 
 def _conllu_rows(path: Path, lines: Iterable[str], column: int | str) -> Iterator[Row]:
@@ -178,4 +181,4 @@ def _conllu_rows(path: Path, lines: Iterable[str], column: int | str) -> Iterato
                 "expected a number and a word"
             )
         n_words += 1
-        yield values[1], values[at]
+        yield values[1], values[at], number

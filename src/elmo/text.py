@@ -311,10 +311,13 @@ def check_writable(path: Path) -> None:
 
     Raises:
         FileNotFoundError: If the folder is missing.
+        NotADirectoryError: If that is a file.
         IsADirectoryError: If it is a folder itself.
     """
-    if not path.parent.is_dir():
+    if not path.parent.exists():
         raise FileNotFoundError(f"{path.parent} does not exist; create it first")
+    if not path.parent.is_dir():
+        raise NotADirectoryError(f"{path.parent} is a file, but a folder is wanted to write into")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, but a file is to be written")
 
@@ -452,12 +455,12 @@ def check_line(line: str, path: str | Path, number: int) -> None:
     if "\0" in line:
         raise ValueError(
             f"{path}, line {number}: holds a NUL character, so this may not be UTF-8 text; convert "
-            'the file, or choose errors "replace"'
+            'the file, or, where errors can be chosen, choose "replace"'
         )
     if not line.isascii() and any("\ud800" <= char <= "\udfff" for char in line):
         raise ValueError(
-            f"{path}, line {number}: is not valid UTF-8; convert the file, or choose errors "
-            '"replace"'
+            f"{path}, line {number}: is not valid UTF-8; convert the file, or, where errors can be "
+            'chosen, choose "replace"'
         )
 
 

@@ -1,10 +1,12 @@
 """The commands of task models as a user types them: what is printed, written and refused."""
 
+import io
 import json
 import logging
 import re
 
 import pytest
+import torch
 from tests.cli.commands import refused, run
 from tests.tasks.toy_tagging import write_toy
 
@@ -87,6 +89,57 @@ def test_predict_answers_for_text_and_for_files_of_the_task(folder, capsys):
     assert comment == "# x" and re.fullmatch(r"1\tAda\tada\t([BI]-\w+|O)(\t_){6}", word)
 
 
+def test_evaluate_prints_the_table_of_the_field(folder, capsys):
+    assert run("evaluate", "runs", "dev.txt", "--report") == 0
+    assert re.match(r"processed \d+ tokens with \d+ phrases; found: ", capsys.readouterr().out)
+
+
+def test_predict_reads_standard_input_and_writes_standard_output(folder, capsys, monkeypatch):
+    (folder / "text.txt").write_text("Ada lives in Oslo.\n")
+    assert run("predict", "runs", "text.txt", "answers.txt", "--text") == 0
+    capsys.readouterr()
+    given = io.TextIOWrapper(io.BytesIO((folder / "text.txt").read_bytes()))
+    monkeypatch.setattr("sys.stdin", given)
+    assert run("predict", "runs", "-", "-", "--text") == 0
+    assert capsys.readouterr().out == (folder / "answers.txt").read_text()
+    assert not (folder / "-").exists()
+
+
+def test_what_the_system_refuses_is_told_by_the_name_of_the_file(folder, capsys):
+    (folder / "taken").write_text("")
+    told = refused(capsys, "train", "toy.toml", "--output", "taken")
+    assert told == "error: taken: File exists\n"
+    assert "taken is a file, but a folder" in refused(
+        capsys, "predict", "runs", "dev.txt", "taken/answers.txt"
+    )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("bad allocation"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"),
+        torch.OutOfMemoryError("CUDA out of memory."),
+    ],
+)
+def test_too_little_memory_is_told_in_one_line(folder, capsys, monkeypatch, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(Trained, "predict", fail)
+    told = refused(capsys, "evaluate", "runs", "dev.txt")
+    assert told.startswith("error: not enough memory: ") and told.count("\n") == 1
+
+
+def test_a_fault_of_ours_shows_its_trace(folder, monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(Trained, "predict", fail)
+    with pytest.raises(RuntimeError, match="a fault"):
+        run("evaluate", "runs", "dev.txt")
+
+
 def test_a_folder_whose_name_is_a_number_holds_runs_too(folder):
     assert run("train", "toy.toml", "--set", "training.n_epochs=1", "--output", "2026") == 0
     assert (folder / "2026" / "results.json").exists()
@@ -139,8 +192,8 @@ def test_answers_that_names_do_not_tell_apart_are_refused_before_the_work(
         (folder / name).mkdir(exist_ok=True)
         (folder / name / "test").write_text(text)
     task = task_named(task)
-    recipe = type("Recipe", (), {"model": task.settings()})
-    fake = type("Fake", (), {"task": task, "recipe": recipe, "labels": {}, "predict": None})
+    values = {"task": task, "settings": task.settings(), "labels": {}, "predict": None}
+    fake = type("Fake", (), values)
     monkeypatch.setattr(Trained, "load", lambda *_, **__: fake)
     given = ["evaluate", "runs", "x/test", "y/test", "--output", "answers"]
     assert said in refused(capsys, *given)
@@ -157,11 +210,10 @@ def test_encoders_are_compared_in_a_table_and_a_picture(folder, capsys, monkeypa
     (folder / "words.txt").write_text("Ada 1 0\nOslo 0 1\n")
     given = ["compare-encoders", "toy.toml", "--encoders", "none,static:words.txt"]
     for _ in range(2):  # the second time all is there
-        more = ["--set", f"cache='{folder}/cache'", "--output", "compared"]
-        assert run(*given, *more) == 0
+        assert run(*given, "--set", f"cache='{folder}/cache'") == 0
         told = capsys.readouterr().out
-    assert len(begun) == 2 and (folder / "compared" / "comparison.png").exists()
-    rows = json.loads((folder / "compared" / "comparison.json").read_text())["encoders"]
+    assert len(begun) == 2 and (folder / "runs-encoders" / "comparison.png").exists()
+    rows = json.loads((folder / "runs-encoders" / "comparison.json").read_text())["encoders"]
     none, static = rows
     assert none["split"] == "dev" and none["error_reduction"] == 0
     assert none["mean"] == pytest.approx(sum(none["scores"]) / 2)

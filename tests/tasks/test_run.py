@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from tests.tasks.toy_tagging import toy_recipe, write_toy
 
 from elmo.tasks import batches, fit
-from elmo.tasks.recipe import task_recipe
+from elmo.tasks.recipe import read_task_recipe, task_recipe
 from elmo.tasks.run import RESULTS_FILE, drawn, spread, train_task
 from elmo.tasks.trained import TASK_FILE, WEIGHTS_FILE, Trained
 from elmo.training_state import STATE_FILE
@@ -288,6 +289,35 @@ def test_the_rate_is_halved_when_dev_gets_no_better(tmp_path):
     assert rates == pytest.approx([1e-9] * 3 + [5e-10] * 2 + [2.5e-10])
 
 
+@pytest.mark.parametrize(
+    "override, said",
+    [
+        ("mix.l2=nan", "[mix]: l2 is nan, but must be 0 or more, and finite"),
+        ("mix.l2=inf", "[mix]: l2 is inf, but must be 0 or more, and finite"),
+        ("seeds=[18446744073709551616]", "but distinct numbers from 0 to 2⁶³ − 1 are wanted"),
+        ("seeds=[1, 1]", "but distinct numbers from 0 to 2⁶³ − 1 are wanted"),
+        ("task=taging", 'recipe.toml: there is no task "taging". Did you mean'),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_by_their_recipe(tmp_path, override, said):
+    path = tmp_path / "recipe.toml"
+    # Written by an editor that begins files with a byte order mark.
+    text = 'task = "tagging"\noutput = "runs"\n[data]\ntrain = ["a"]\ndev = ["b"]\n'
+    path.write_text(text, encoding="utf-8-sig")
+    assert read_task_recipe(path).output == "runs"
+    with pytest.raises(ValueError, match=re.escape(said)) as error:
+        read_task_recipe(path, [override])
+    assert str(error.value).startswith(str(path))
+
+
+def test_a_layer_that_an_encoder_has_not_is_told_with_its_name(tmp_path):
+    (tmp_path / "words.txt").write_text("Ada 1 0\nOslo 0 1\n")
+    spec = f"static:{tmp_path / 'words.txt'}"
+    recipe = toy_recipe(tmp_path, encoder=spec, encoder_mode="on_the_fly", mix={"layers": 2})
+    with pytest.raises(ValueError, match=r"mix\.layers, of static:.*words\.txt: layer is 2, but"):
+        train_task(recipe)
+
+
 def test_a_table_that_says_some_settings_leaves_the_others_at_the_recipes_defaults():
     values = {"task": "tagging", "output": "runs", "data": {"train": ["a"], "dev": ["b"]}}
     own = task_recipe(values, "recipe").optimiser
@@ -390,6 +420,46 @@ def test_a_damaged_model_is_told(tmp_path, absent):
     (tmp_path / "seed-1" / TASK_FILE).write_text(json.dumps(values))
     with pytest.raises(ValueError, match=f"task.json is damaged: it has no {absent}"):
         Trained.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "key, value, said",
+    [
+        ("scores", 3, "its scores is none"),
+        ("recipe", [], "its recipe is none"),
+        ("recipe", {}, "its recipe is none"),
+        ("encoders", [{"x": 1}], "its encoders are none"),
+    ],
+)
+def test_a_model_whose_file_says_something_else_is_told(runs, tmp_path, key, value, said):
+    folder = shutil.copytree(f"{runs[0].output}/seed-1", tmp_path / "seed-1")
+    values = json.loads((folder / TASK_FILE).read_text())
+    (folder / TASK_FILE).write_text(json.dumps({**values, key: value}))
+    with pytest.raises(ValueError, match=f"task.json is damaged: {said}"):
+        Trained.load(tmp_path)
+
+
+@pytest.mark.parametrize("results", [{}, {"runs": {"1": {}}}, {"runs": 3, "recipe": {}}])
+def test_results_that_are_damaged_are_told_before_anything_is_done(tmp_path, results):
+    recipe = toy_recipe(tmp_path)
+    Path(recipe.output).mkdir()
+    (Path(recipe.output) / RESULTS_FILE).write_text(json.dumps(results))
+    with pytest.raises(ValueError, match=r"results\.json is damaged: move it away"):
+        train_task(recipe, resume=True)
+
+
+def test_vectors_that_words_begin_with_are_looked_at_before_any_encoder_reads(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "words.txt").write_text("Ada 1 0\nOslo 0 1\n")
+    monkeypatch.setattr("elmo.tasks.run.open_token_encoders", None)
+    for name, error, said in (
+        ("words.txt", ValueError, "vectors of 2 numbers: set input.word_dim to that"),
+        ("none.txt", FileNotFoundError, "none.txt does not exist"),
+    ):
+        recipe = toy_recipe(tmp_path, encoder="elmo", input__words=f"static:{tmp_path / name}")
+        with pytest.raises(error, match=said):
+            train_task(recipe)
 
 
 def test_a_folder_without_a_model_is_told(tmp_path):

@@ -16,7 +16,13 @@ def compare_encoders(
     encoders: Annotated[
         str, Option(help="With commas between: none,static:FILE,elmo,transformer:PATH.")
     ],
-    output: Annotated[Path, Option(help="Folder of all runs; those that are done are read.")],
+    output: Annotated[
+        Path | None,
+        Option(
+            help="Folder of all runs; those that are done are read. Without it, the recipe's own "
+            "output with -encoders after it."
+        ),
+    ] = None,
     set: Annotated[
         list[str] | None, Option("--set", help="key=value in place of the recipe's.")
     ] = None,
@@ -24,13 +30,15 @@ def compare_encoders(
     """Train RECIPE with each encoder, and print and plot one table.
 
     For example: elmo compare-encoders recipes/ner/wikigold-cpu.toml --encoders none,elmo
-    --output runs/ner
     """
     from elmo.json_files import write_json
     from elmo.plots import save_scores
     from elmo.plots.figure import picture_path
     from elmo.tasks.comparison import compare_encoders as compare
+    from elmo.tasks.recipe import read_task_recipe
 
+    own = Path(read_task_recipe(recipe, set or ()).output)
+    output = output or own.with_name(f"{own.name}-encoders")
     output.mkdir(parents=True, exist_ok=True)
     picture = picture_path(output / "comparison.png")  # before hours are spent
     metric, compared = compare(

@@ -42,14 +42,26 @@ def report_errors(*, traceback: bool) -> Iterator[None]:
         # Who read our output has had enough; nothing else may be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
-    except EXPECTED as error:
-        if traceback:
+    except (*EXPECTED, RuntimeError) as error:
+        if traceback or not (isinstance(error, EXPECTED) or _is_of_memory(error)):
             raise
-        said = " ".join(str(error).split()) or type(error).__name__
-        if isinstance(error, MemoryError):
-            said = f"not enough memory: {said}"
-        messages.print(f"error: {said}")
+        messages.print(f"error: {_told(error)}")
         raise SystemExit(2) from None
+
+
+def _is_of_memory(error: Exception) -> bool:
+    """Whether there was not enough; PyTorch has no error of its own for that on a CPU."""
+    said = str(error).lower()
+    return isinstance(error, MemoryError) or any(
+        words in said for words in ("can't allocate memory", "out of memory")
+    )
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"  # as the system says it, without its number
+    said = " ".join(str(error).split()) or type(error).__name__
+    return f"not enough memory: {said}" if _is_of_memory(error) else said
 
 
 @contextmanager

@@ -20,29 +20,37 @@ def evaluate(
         str | None, Option(help="Where the encoder lies now, if it was moved since training.")
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print the scores as JSON.")] = False,
+    report: Annotated[
+        bool, Option("--report", help="Print the table of conlleval or of scikit-learn.")
+    ] = False,
     device: Device = "auto",
 ) -> None:
     """Measure MODEL on DATA.
 
     For example: elmo evaluate runs/ner test.txt --output predictions.txt
     """
-    from elmo.tasks.task import WritesByName
+    from elmo.tasks.task import Reports, WritesByName
     from elmo.tasks.trained import Trained
     from elmo.text import check_writable
 
     if output is not None:
         check_writable(output)
     trained = Trained.load(model, encoder=encoder, device=device)
-    task, settings = trained.task, trained.recipe.model
-    examples = [each for path in data for each in task.read(existing(path), settings)]
+    task = trained.task
+    if report and not isinstance(task, Reports):
+        raise ValueError(f"--report: {task.name} has no table but its scores: leave it out")
+    examples = [each for path in data for each in task.read(existing(path), trained.settings)]
     if output is not None and isinstance(task, WritesByName):
         task.check_names(examples)
-    task.check(examples, trained.labels)
+    trained.check(examples)
     with counting("Answering", len(examples)) as advance:
         answers = trained.predict(examples, progress=advance)
     if output is not None:
         task.write(output, examples, answers)
-    scores = task.score(examples, answers)
+    if report and isinstance(task, Reports):
+        console.print(task.report(examples, answers, trained.labels))
+        return
+    scores = task.score(examples, answers, trained.labels)
     if as_json:
         console.print(json.dumps(scores))
         return

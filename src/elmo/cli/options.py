@@ -59,7 +59,7 @@ Output = Annotated[
 Picture = Annotated[Path | None, typer.Option(help="Draw the table into this .png, .pdf …")]
 DEFAULT_MODEL = "default"
 DEFAULT_ENCODER = "elmo"
-STDIN = Path("-")
+STDIN = STDOUT = Path("-")
 DTYPES = ("float32", "bfloat16", "float16", "float64", "int8")
 
 

@@ -1,18 +1,24 @@
 """`elmo predict`: a task model's answers for text or for a file in the task's format."""
 
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 from typer import Argument, Option
 
 from elmo.cli.console import console, counting
-from elmo.cli.options import Device, existing
+from elmo.cli.options import STDIN, STDOUT, Device, existing_or_stdin
 
 
 def predict(
     model: Annotated[Path, Argument(help="Folder of a task model, or of a recipe's runs.")],
-    input: Annotated[Path, Argument(help="A file in a format of the task, or text with --text.")],
-    output: Annotated[Path, Argument(help="Where to write, in the task's standard format.")],
+    input: Annotated[
+        Path, Argument(help="A file in a format of the task, or text with --text; - reads stdin.")
+    ],
+    output: Annotated[
+        Path, Argument(help="Where to write, in the task's standard format; - writes stdout.")
+    ],
     text: Annotated[
         bool, Option("--text", help="INPUT is plain text, a sentence or document per line.")
     ] = False,
@@ -32,17 +38,29 @@ def predict(
     from elmo.tasks.trained import Trained
     from elmo.text import WHITESPACE, Tokenizer, check_writable
 
-    check_writable(output)
+    existing_or_stdin(input)
+    if output != STDOUT:
+        check_writable(output)
     trained = Trained.load(model, encoder=encoder, device=device)
     task = trained.task
-    if text or tokenized:
-        tokenizer = Tokenizer(WHITESPACE if tokenized else language)
-        examples = task.read_text(existing(input), tokenizer)
-    else:
-        examples = task.read(existing(input), trained.recipe.model, labelled=False)
-    if not examples:
-        raise ValueError(f"{input} holds nothing to answer: no line has a token")
-    with counting("Answering", len(examples)) as advance:
-        answers = trained.predict(examples, progress=advance)
+    with TemporaryDirectory() as folder:
+        # Formats are recognised by a look at the beginning, so that a file is read twice.
+        source = Path(folder) / "stdin" if input == STDIN else input
+        if input == STDIN:
+            source.write_bytes(sys.stdin.buffer.read())
+        if text or tokenized:
+            tokenizer = Tokenizer(WHITESPACE if tokenized else language)
+            examples = task.read_text(source, tokenizer)
+        else:
+            examples = task.read(source, trained.settings, labelled=False)
+        if not examples:
+            raise ValueError(f"{input} holds nothing to answer: no line has a token")
+        with counting("Answering", len(examples)) as advance:
+            answers = trained.predict(examples, progress=advance)
+        if output == STDOUT:
+            written = Path(folder) / "stdout"
+            task.write(written, examples, answers)
+            sys.stdout.write(written.read_text(encoding="utf-8"))
+            return
     task.write(output, examples, answers)
     console.print(f"Wrote answers for {len(examples):,} examples to {output}")

@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 from elmo.text import read_lines
 
+FIRST_PART = "000"
+"""Of a document, where no other is named."""
 SPACES = re.compile(r"[ \t]+")
 BEGIN = re.compile(r"#\s*begin document (.*)")
 END = re.compile(r"#\s*end document")
-NAME = re.compile(r"\((?P<name>.*)\);?(?:\s*part\s+(?P<part>\d+))?;?\s*")
+NAME = re.compile(r"\((?P<name>.+)\);?(?:\s*part\s+(?P<part>\d+))?;?\s*")
 
 
 class Row(NamedTuple):

@@ -317,12 +317,12 @@ class Fit:
         n, rank = self.accelerator.num_processes, self.accelerator.process_index
         answers = self.trained.predict(self.dev[rank::n])
         if n == 1:
-            return self.task.score(self.dev, answers)
+            return self.task.score(self.dev, answers, self.trained.labels)
         of_each = gather_object([answers])
         together: list[Any] = [None] * len(self.dev)
         for k, of_process in enumerate(of_each):
             together[k::n] = of_process
-        return self.task.score(self.dev, together)
+        return self.task.score(self.dev, together, self.trained.labels)
 
     def _save(self) -> None:
         """Write all that is needed to go on."""

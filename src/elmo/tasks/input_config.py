@@ -1,5 +1,6 @@
 """Settings of what a task model knows of each token; see `token_input`."""
 
+import math
 from dataclasses import dataclass
 
 from elmo.config import check_dropout, check_positive
@@ -30,8 +31,8 @@ class MixConfig:
                 f'layers is "{self.layers}", but expected "all", "last" or the number of a layer'
             )
         check_dropout(self)
-        if self.l2 < 0:
-            raise ValueError(f"l2 is {self.l2}, but must be 0 or more")
+        if not 0 <= self.l2 < math.inf:
+            raise ValueError(f"l2 is {self.l2}, but must be 0 or more, and finite")
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,9 @@ class InputConfig:
         word_dim: Size of the learned embedding of words; 0 for none.
         min_count: Rarer words of the training text share one vector.
         lowercase: Whether words are embedded without their case.
-        words: A file of word vectors that the embedding starts from, as `static:FILE`; `word_dim`
-            is then the file's. None starts from small random numbers, as do words that the file
-            lacks.
+        words: A file of word vectors that the embedding starts from, as `static:FILE`, of
+            `word_dim` numbers each. None starts from small random numbers, as do words that the
+            file lacks.
         char_filters: Filters of a character CNN that learns with the task; 0 for none.
         char_width: Their width in characters.
         char_dim: Size of a character's embedding.

@@ -141,8 +141,11 @@ class TaskRecipe:
                 raise ValueError(
                     f"{name} is {getattr(self, name)!r}, but expected one of {choices}"
                 )
-        if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(f"seeds is {self.seeds}, but distinct numbers from 0 up are wanted")
+        right = self.seeds and all(0 <= seed < 2**63 for seed in self.seeds)
+        if not right or len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(
+                f"seeds is {self.seeds}, but distinct numbers from 0 to 2⁶³ − 1 are wanted"
+            )
         read_specification(self.encoder)
         check_positive(self, "cache_gb")
 
@@ -165,7 +168,10 @@ def task_recipe(values: dict[str, Any], where: str) -> TaskRecipe:
         ValueError: As `read_task_recipe`.
     """
     recipe = config_from_dict(TaskRecipe, values, where)
-    settings = task_named(recipe.task).settings
+    try:
+        settings = task_named(recipe.task).settings
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
     given = {} if recipe.model is None else recipe.model
     model: Any = config_from_dict(settings, given, f"{where}: [model]")
     return dataclasses.replace(recipe, model=model)

@@ -29,7 +29,7 @@ from elmo.tasks.features import Features, LayersOf, words_of
 from elmo.tasks.fit import NOT_OF_RESULTS, Fit, Fitted, Progress, accelerator_for
 from elmo.tasks.recipe import TaskRecipe
 from elmo.tasks.registry import task_named
-from elmo.tasks.task import ReadsTraining
+from elmo.tasks.task import ReadsTraining, ReadsWhole
 from elmo.tasks.trained import TASK_FILE, Trained, new_model, recover_model, with_seed
 from elmo.training_state import STATE_FILE
 
@@ -105,6 +105,7 @@ def train_task(
             others = _other_seeds(recipe)
         accelerator.wait_for_everyone()
         task = task_named(recipe.task)
+        words = _first_words(recipe)
         data = read_data(recipe)
         begun = time.monotonic()
         encoders = open_token_encoders(task, recipe.encoder, device=str(accelerator.device))
@@ -112,11 +113,14 @@ def train_task(
         seconds_encoding = time.monotonic() - begun
         dev, test, fitted, weights = {}, {}, {}, {}
         for seed in recipe.seeds:
-            trained, run = _train_seed(recipe, seed, data, encoders, sources, accelerator, report)
+            trained, run = _train_seed(
+                recipe, seed, data, encoders, sources, words, accelerator, report
+            )
             dev[seed], fitted[seed] = dict(run.scores), run
             weights[seed] = trained.model.inputs.layer_weights()
             if data.test:
-                test[seed] = task.score(data.test, trained.predict(data.test))  # checked before
+                answers = trained.predict(data.test)
+                test[seed] = task.score(data.test, answers, trained.labels)  # checked before
         results = TaskResults(
             task.metric(trained.labels),
             dev,
@@ -176,6 +180,7 @@ def _train_seed(
     data: TaskData,
     encoders: Sequence[Encoder],
     sources: Sequence[LayersOf],
+    words: Encoder | None,
     accelerator: Accelerator,
     report: Callable[[Progress], object] | None,
 ) -> tuple[Trained, Fitted]:
@@ -188,6 +193,8 @@ def _train_seed(
     }
     for part in data.dev, data.test:
         task.check(part, labels)
+    if isinstance(task, ReadsWhole):
+        task.check_lengths([*train, *data.dev, *data.test], labels)
     vocabulary = words_of(
         chain.from_iterable(map(task.texts, train)),
         min_count=recipe.input.min_count,
@@ -195,8 +202,8 @@ def _train_seed(
     )
     torch.manual_seed(seed)
     model = new_model(recipe, vocabulary, labels, encoders)
-    if recipe.input.words is not None:
-        _take_words(model.inputs.words, recipe.input.words, vocabulary.words)
+    if words is not None:
+        _take_words(model.inputs.words, words, vocabulary.words)
     trained = Trained(with_seed(recipe, seed), model, vocabulary, labels, encoders)
     trained.features = Features(vocabulary, sources, lowercase=recipe.input.lowercase)
     fit = Fit(
@@ -257,17 +264,27 @@ def _layer_sources(
     return [source(encoder) for encoder in encoders]
 
 
-def _take_words(embedding: Any, spec: str, words: Sequence[str]) -> None:
-    """Let words begin with the vectors that a file has for them."""
+def _first_words(recipe: TaskRecipe) -> Encoder | None:
+    """The vectors that words begin with, if a file has them.
+
+    Raises:
+        ValueError: If they are not those of a file of static vectors, or of another size.
+    """
+    spec = recipe.input.words
+    if spec is None:
+        return None
     parts = read_specification(spec)
     if [part.kind for part in parts] != [STATIC]:
         raise ValueError(f'input.words is "{spec}", but static:FILE is wanted')
     (encoder,) = open_encoders(parts)
+    if encoder.dim != recipe.input.word_dim:
+        raise ValueError(f"{spec} has vectors of {encoder.dim} numbers: set input.word_dim to that")
+    return encoder
+
+
+def _take_words(embedding: Any, encoder: Encoder, words: Sequence[str]) -> None:
+    """Let words begin with the vectors that a file has for them."""
     (vectors,) = encoder.encode_layers([list(words)])
-    if embedding is None or vectors.shape[-1] != embedding.weight.shape[1]:
-        raise ValueError(
-            f"{spec} has vectors of {vectors.shape[-1]} numbers: set input.word_dim to that"
-        )
     found = torch.from_numpy(vectors[0])
     with torch.no_grad():
         known = found.abs().sum(dim=1, keepdim=True) > 0
@@ -289,22 +306,28 @@ def _other_seeds(recipe: TaskRecipe) -> dict[str, Any]:
     """What `results.json` has of seeds that are not asked for now, if the recipe is the same.
 
     Raises:
-        ValueError: If the file is no JSON.
+        ValueError: If the file is damaged.
     """
     path = Path(recipe.output) / RESULTS_FILE
     if not path.exists():
         return {}
     before = read_json(path)
     now, asked = config_to_dict(recipe), set(map(str, recipe.seeds))
-    found = dict(before.get("other_seeds", {}))
-    for seed, run in before["runs"].items():
-        scores = {part: before[part]["seeds"][seed] for part in ("dev", "test") if before[part]}
-        found[seed] = {**scores, "run": run}
+    try:
+        found = dict(before.get("other_seeds", {}))
+        for seed, run in before["runs"].items():
+            scores = {part: before[part]["seeds"][seed] for part in ("dev", "test") if before[part]}
+            found[seed] = {**scores, "run": run}
+        recipe_before = dict(before["recipe"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ValueError(
+            f"{path} is damaged: move it away, and --resume measures the models again"
+        ) from None
     found = {seed: of_seed for seed, of_seed in found.items() if seed not in asked}
     if not found:
         return {}
     told = f"seeds {', '.join(found)}"
-    differing = [k for k in now if k not in NOT_OF_RESULTS and now[k] != before["recipe"].get(k)]
+    differing = [k for k in now if k not in NOT_OF_RESULTS and now[k] != recipe_before.get(k)]
     if differing:
         logger.warning(
             "%s: the results of %s are by a recipe with another %s, and go; their models stay",

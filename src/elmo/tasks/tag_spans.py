@@ -118,6 +118,15 @@ def rewritten(tags: Sequence[str], scheme: str = "BIO") -> list[str]:
     return span_tags(tag_spans(tags), len(tags), scheme)
 
 
+def is_broken(tags: Sequence[str]) -> bool:
+    """Whether the tags of a sentence follow the rules of no scheme.
+
+    Raises:
+        ValueError: If one is no tag of a span.
+    """
+    return not any(list(tags) == rewritten(tags, scheme) for scheme in SCHEMES)
+
+
 def readable_by_conlleval(tags: Sequence[str]) -> list[str]:
     """The tags as they are, or in BIO where there is an `E-` or `S-`, which it reads otherwise."""
     return rewritten(tags) if any(split_tag(tag)[0] in "ES" for tag in tags) else list(tags)

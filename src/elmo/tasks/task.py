@@ -88,6 +88,52 @@ class ReadsInRows(Protocol):
         """How often, which counts for the size of batches."""
 
 
+MOST_ATTENDED = 10_000
+"""Tokens of a text whose tokens attend to each other, or to those of another text: a matrix of
+their pairs takes 400 MB, and there are several."""
+
+
+def check_attended(texts: Sequence[Sequence[str]]) -> None:
+    """Refuse texts that are too long for attention.
+
+    Raises:
+        ValueError: If one has more than `MOST_ATTENDED` tokens.
+    """
+    for text in texts:
+        if len(text) > MOST_ATTENDED:
+            raise ValueError(
+                f"the text {' '.join(text[:8])!r}… has {len(text):,} tokens, but at most "
+                f"{MOST_ATTENDED:,} can be read, as attention takes memory by their square: "
+                "split it"
+            )
+
+
+@runtime_checkable
+class ReadsWhole(Protocol):
+    """A task whose network takes memory by the square of an example's length, or nearly."""
+
+    def check_lengths(self, examples: Sequence[Example], labels: Labels) -> None:
+        """Refuse examples that are too long to be read."""
+
+
+@runtime_checkable
+class Reports(Protocol):
+    """A task whose scores are also told as a table that people know."""
+
+    def report(
+        self, examples: Sequence[Example], predictions: Sequence[Prediction], labels: Labels
+    ) -> str:
+        """The table."""
+
+
+@runtime_checkable
+class Settles(Protocol):
+    """A task some of whose settings the training data decides where the recipe does not."""
+
+    def settled(self, settings: Any, labels: Labels) -> Any:
+        """The settings by which files are read once that is decided."""
+
+
 @runtime_checkable
 class WritesByName(Protocol):
     """A task whose written answers are told apart by the names of their examples."""
@@ -139,7 +185,7 @@ class Task(Protocol):
         """What the network reads; it can be moved by `to(device)`."""
 
     def score(
-        self, examples: Sequence[Example], predictions: Sequence[Prediction]
+        self, examples: Sequence[Example], predictions: Sequence[Prediction], labels: Labels
     ) -> dict[str, float]:
         """The official metrics, in percent."""
 

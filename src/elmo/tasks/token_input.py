@@ -134,7 +134,10 @@ def _mixes(encoders: Sequence[Encoder], config: MixConfig) -> nn.ModuleList:
             mix = ScalarMix(encoder.n_layers, layer_norm=config.layer_norm, l2=config.l2)
         else:
             layer = -1 if config.layers == "last" else int(config.layers)
-            mix = ScalarMix.single(layer, encoder.n_layers)
+            try:
+                mix = ScalarMix.single(layer, encoder.n_layers)
+            except ValueError as error:
+                raise ValueError(f"mix.layers, of {encoder.name}: {error}") from None
             mix.layer_norm = config.layer_norm
         mix.gamma.requires_grad_(config.gamma)
         mixes.append(mix)

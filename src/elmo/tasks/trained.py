@@ -22,7 +22,7 @@ from elmo.tasks.documents import open_token_encoders
 from elmo.tasks.features import Features
 from elmo.tasks.recipe import TaskRecipe, task_recipe
 from elmo.tasks.registry import task_named
-from elmo.tasks.task import Labels, TaskModel, n_rows, n_tokens
+from elmo.tasks.task import Labels, ReadsWhole, Settles, TaskModel, n_rows, n_tokens
 from elmo.tasks.token_input import TokenInput
 from elmo.text import Vocabulary
 
@@ -43,6 +43,10 @@ class Trained:
         labels: What the training data said of the answers.
         encoders: What gives tokens their vectors.
         scores: On dev, when it was the best.
+
+    Attributes:
+        settings: Of the task, by which files are read; where the recipe leaves some to the training
+            data, as that has them.
     """
 
     def __init__(
@@ -58,6 +62,9 @@ class Trained:
         self.vocabulary, self.encoders = vocabulary, tuple(encoders)
         self.scores = dict(scores or {})
         self.task = task_named(recipe.task)
+        self.settings = recipe.model
+        if isinstance(self.task, Settles):
+            self.settings = self.task.settled(recipe.model, labels)
         frozen = () if recipe.encoder_mode == "fine_tuned" else self.encoders
         self.features = Features(
             vocabulary,
@@ -94,7 +101,11 @@ class Trained:
             encoders = _opened(recipe, encoder, device=str(target))
         else:
             encoders = tuple(encoder)
-        check_encoders(encoders, [EncoderRecord(**each) for each in values["encoders"]], where)
+        try:
+            trained_on = [EncoderRecord(**each) for each in values["encoders"]]
+        except TypeError:
+            raise ValueError(f"{where} is damaged: its encoders are none") from None
+        check_encoders(encoders, trained_on, where)
         vocabulary = Vocabulary.read(folder / WORDS_FILE)
         model = new_model(recipe, vocabulary, values["labels"], encoders)
         load_tensors(model, folder / WEIGHTS_FILE)
@@ -128,7 +139,12 @@ class Trained:
         Args:
             examples: As the task's readers give them.
             progress: Called with the number of examples done since the last call.
+
+        Raises:
+            ValueError: If one is too long to be read.
         """
+        if isinstance(self.task, ReadsWhole):
+            self.task.check_lengths(examples, self.labels)
         lengths = [n_tokens(self.task, example) for example in examples]
         rows = [n_rows(self.task, example) for example in examples]
         settings = self.recipe.training
@@ -158,10 +174,19 @@ class Trained:
         Raises:
             ValueError: If there are none.
         """
+        self.check(examples)
+        answers = self.predict(examples, progress=progress)
+        return self.task.score(examples, answers, self.labels)
+
+    def check(self, examples: Sequence[Any]) -> None:
+        """Refuse what cannot be measured on; warn of right answers that it never gives.
+
+        Raises:
+            ValueError: If there are no examples, or some are not of the kind it learned.
+        """
         if not examples:
             raise ValueError("there is no example to measure on")
         self.task.check(examples, self.labels)
-        return self.task.score(examples, self.predict(examples, progress=progress))
 
 
 def new_model(
@@ -226,9 +251,13 @@ def _read_about(where: Path) -> dict[str, Any]:
             f"{where} has format version {values.get('version')}, but this program reads "
             f"version {FORMAT_VERSION}: install a newer elmo-torch"
         )
-    absent = [key for key in ("recipe", "labels", "encoders", "scores") if key not in values]
+    kinds = {"recipe": dict, "labels": dict, "encoders": list, "scores": dict}
+    absent = [key for key in kinds if key not in values]
     if absent:
         raise ValueError(f"{where} is damaged: it has no {', '.join(absent)}")
+    wrong = [key for key, kind in kinds.items() if not isinstance(values[key], kind)]
+    if wrong or "task" not in values["recipe"]:
+        raise ValueError(f"{where} is damaged: its {', '.join(wrong) or 'recipe'} is none")
     return values
 
 

@@ -88,6 +88,8 @@ def test_a_label_is_the_same_with_spaces_around_it_and_counts_once(write):
 
 def test_a_header_is_no_text(write):
     assert len(read_texts(write("Sentence\tLabel\nfine\tgood\n", "data.tsv"))) == 1
+    path = write("text\nfine\n", "data.tsv")
+    assert [text.text for text in read_texts(path, labelled=False)] == ["fine"]
 
 
 def test_objects_have_a_text_or_tokens_and_a_label_or_labels(write):

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from tests.tasks.toy_texts import text_recipe, write_texts
 
-from elmo.tasks.classification.data import read_texts
+from elmo.tasks.classification.data import LabelledText, read_texts
 from elmo.tasks.classification.score import score_labels
 from elmo.tasks.run import read_data, train_task
+from elmo.tasks.task import MOST_ATTENDED
 from elmo.tasks.trained import TASK_FILE, Trained
 from elmo.text import Tokenizer
 
@@ -59,7 +60,7 @@ def test_answers_are_written_as_texts_that_can_be_read_and_scored(run, tmp_path)
     lines = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
     scores = score_labels([line["labels"] for line in lines], [line["predicted"] for line in lines])
     assert scores.metrics == results.dev[1]
-    assert trained.task.report(dev, answers) == scores.report
+    assert trained.task.report(dev, answers, trained.labels) == scores.report
 
 
 def test_a_text_per_line_is_answered_without_labels(run, tmp_path):
@@ -163,3 +164,28 @@ def test_phrases_are_learned_from_and_sentences_are_measured(tmp_path):
         (True, 4): [4, 5],
         (True, 2): [2, 2, 4, 5],
     }
+
+
+def test_what_may_have_several_labels_may_have_none_once_that_is_learned(run, tmp_path):
+    recipe, results = run
+    trained = Trained.load(recipe.output)
+    (tmp_path / "none.tsv").write_text("good film\t\n")
+    if results.metric == "f1_macro":
+        (text,) = trained.task.read(tmp_path / "none.tsv", trained.settings)
+        assert text.labels == ()
+    else:
+        with pytest.raises(ValueError, match=r"none\.tsv, line 1: .* has no label"):
+            trained.task.read(tmp_path / "none.tsv", trained.settings)
+
+
+def test_texts_that_are_too_long_for_attention_are_refused_before_any_is_answered(run):
+    recipe, _ = run
+    trained = Trained.load(recipe.output)
+    texts = [LabelledText(("short",)), LabelledText(("word",) * (MOST_ATTENDED + 1))]
+    done = []
+    if recipe.task == "bcn":
+        with pytest.raises(ValueError, match="has 10,001 tokens, but at most 10,000 can be read"):
+            trained.predict(texts, progress=done.append)
+        assert not done
+    else:
+        assert len(trained.predict(texts)) == 2

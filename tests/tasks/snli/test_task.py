@@ -10,8 +10,10 @@ from tests.tasks.toy_pairs import pair_recipe, write_pairs
 
 from elmo.tasks.recipe import read_task_recipe
 from elmo.tasks.run import train_task
+from elmo.tasks.snli.data import Pair
 from elmo.tasks.snli.score import score
 from elmo.tasks.snli.task import TASK
+from elmo.tasks.task import MOST_ATTENDED
 from elmo.tasks.trained import Trained
 from elmo.text import Tokenizer
 
@@ -157,3 +159,9 @@ def test_the_data_of_every_recipe_is_there(path, shared):
     recipe = read_task_recipe(path)
     for name in (*recipe.data.train, *recipe.data.dev, *recipe.data.test):
         assert (shared / name.removeprefix("../shared/")).is_file(), name
+
+
+def test_sentences_that_are_too_long_for_attention_are_refused():
+    pair = Pair(("word",) * (MOST_ATTENDED + 1), ("short",))
+    with pytest.raises(ValueError, match="has 10,001 tokens, but at most 10,000 can be read"):
+        TASK.check_lengths([pair], {})

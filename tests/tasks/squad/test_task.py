@@ -130,14 +130,14 @@ def test_any_of_several_answers_is_right_and_each_place_is_learned(tmp_path):
     path = written(tmp_path / "x.json", with_answers(*answers, {"text": "May", "answer_start": 28}))
     questions = TASK.read(path, SETTINGS)
     assert questions[0].spans == ((3, 3), (2, 3), (8, 8))
-    assert TASK.score(questions, ["in may", "He"]) == {"exact_match": 50.0, "f1": 50.0}
+    assert TASK.score(questions, ["in may", "He"], {}) == {"exact_match": 50.0, "f1": 50.0}
 
 
 def test_questions_of_several_files_with_the_same_ids_are_scored_each(tmp_path):
     path = write_toy(tmp_path / "x.json", n=2)
     questions = [*TASK.read(path, SETTINGS), *TASK.read(path, SETTINGS)]
     right = [question.answers[0].text for question in questions]
-    assert TASK.score(questions, [*right[:2], "?", "?"])["f1"] == 50
+    assert TASK.score(questions, [*right[:2], "?", "?"], {})["f1"] == 50
     with pytest.raises(ValueError, match="2 questions have the id of another"):
         TASK.write(tmp_path / "y.json", questions, right)
 

@@ -1,5 +1,6 @@
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -114,7 +115,7 @@ def test_props_are_read_for_scoring_but_have_no_words_to_train_on(tmp_path):
     path = written(tmp_path / "a", "-  (A0*)\ngo (V*)\n\n-\n")
     arguments = (Argument("A0", 0, 1), Argument("V", 1, 2))
     assert read_props(path) == [(Frame(1, "go", arguments),), ()]
-    with pytest.raises(ValueError, match="predicates and roles, but no words"):
+    with pytest.raises(ValueError, match="read as that of predicates, and holds no words"):
         read_srl(path)
 
 
@@ -156,10 +157,29 @@ def test_frames_may_be_given_in_any_order(tmp_path):
 
 def test_documents_are_written_in_conll_2012_and_read_back(tmp_path):
     other = SrlSentence(("x y", "#"), (Frame(1, "#", (), "#.01"),), "second")
-    sentences = [AP_COMES, YES, other]
+    sentences = [AP_COMES, YES, replace(YES, part="001"), other]
     path = tmp_path / "out.conll.gz"
     write_srl(path, sentences, [s.frames for s in sentences])
     assert read_srl(path) == sentences
+    lines = list(read_lines(path))
+    assert [line for line in lines if "part 001" in line] == [
+        f"#begin document ({YES.document}); part 001"
+    ]
+    assert {line.split("\t")[1] for line in lines if line and line[0] != "#"} == {"0", "1"}
+
+
+def test_sentences_of_no_document_are_written_as_of_one_that_has_a_name(tmp_path):
+    write_srl(tmp_path / "a.conll", [SrlSentence(("Go",))], [[]])
+    assert read_srl(tmp_path / "a.conll") == [SrlSentence(("Go",), (), "document")]
+
+
+def test_documents_without_a_sentence_or_a_name_are_refused(tmp_path):
+    path = written(tmp_path / "a", "#begin document (x); part 000\n#end document\n")
+    with pytest.raises(ValueError, match="holds no sentence"):
+        read_srl(path)
+    path = written(tmp_path / "b", "#begin document (); part 000\n#end document\n")
+    with pytest.raises(ValueError, match=r"line 1: .* begins a document, but expected"):
+        read_srl(path)
 
 
 roles = st.sampled_from(["ARG0", "ARGM-TMP", "R-ARG1", "C-ARG1", "V"])

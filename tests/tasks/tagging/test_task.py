@@ -113,8 +113,42 @@ def test_tags_that_write_no_spans_are_refused_where_spans_were_learned(tmp_path)
     labels = TASK.labels(TASK.read(write_toy(tmp_path / "a.txt"), TASK.settings()), TASK.settings())
     (tmp_path / "b.txt").write_text("Ada NOUN\n")
     sentences = TASK.read(tmp_path / "b.txt", TASK.settings())
-    with pytest.raises(ValueError, match="NOUN"):
+    with pytest.raises(ValueError, match=r"b\.txt, line 1: tag 'NOUN' writes no span"):
         TASK.check(sentences, labels)
+
+
+def test_spans_without_a_label_are_learned_by_heart(tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text("the O\ndog B\nran O\n\nNew B\nYork I\nis O\na O\ncity B\n\n" * 5)
+    data = [str(path)]
+    recipe = toy_recipe(tmp_path, data__train=data, data__dev=data, training__n_epochs=20)
+    assert recipe.model.scheme == "BIOES" and train_task(recipe).dev[1]["f1"] == 100
+
+
+def test_what_is_counted_is_what_the_model_learned_and_not_what_a_file_holds(tmp_path):
+    (tmp_path / "train.txt").write_text("a O\nb ERR\n\n")
+    (tmp_path / "dev.txt").write_text("a O\nb O\n\n")
+    train, dev = (TASK.read(tmp_path / f"{name}.txt", TASK.settings()) for name in ("train", "dev"))
+    labels = TASK.labels(train, TASK.settings())
+    assert TASK.score(dev, [["O", "ERR"]], labels) == {"accuracy": 50.0}
+    assert TASK.score(dev, [["O", "B"]], {"spans": True})["precision"] == 0
+
+
+def test_right_tags_that_conlleval_repairs_are_counted(tmp_path, caplog):
+    settings = TASK.settings()
+    labels = TASK.labels(TASK.read(write_toy(tmp_path / "a.txt"), settings), settings)
+    (tmp_path / "b.txt").write_text("Ada I-PER\n\nOslo B-LOC\n\nOslo S-LOC\n")
+    with caplog.at_level(logging.WARNING):
+        TASK.check(TASK.read(tmp_path / "b.txt", settings), labels)
+    assert "1 of 3 sentences have tags that are neither BIO nor BIOES" in caplog.text
+
+
+def test_the_report_is_that_of_conlleval(tmp_path):
+    settings = TASK.settings()
+    sentences = TASK.read(write_toy(tmp_path / "a.txt"), settings)
+    labels, right = TASK.labels(sentences, settings), [s.tags for s in sentences]
+    report = TASK.report(sentences, right, labels)
+    assert report == score_tags(right, right).report() and "FB1: 100.00" in report
 
 
 def test_training_tags_of_which_some_write_no_span_are_told(tmp_path, caplog):

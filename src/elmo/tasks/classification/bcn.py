@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from elmo.config import check_dropout, check_positive
 from elmo.tasks.bilstm import BiLstm
+from elmo.tasks.classification.data import LabelledText
 from elmo.tasks.classification.model import (
     LabelsConfig,
     TextClassifier,
@@ -23,6 +24,7 @@ from elmo.tasks.classification.model import (
 from elmo.tasks.classification.task import Classification
 from elmo.tasks.features import SentenceBatch
 from elmo.tasks.linear import linear
+from elmo.tasks.task import check_attended
 from elmo.tasks.token_input import TokenInput
 
 HEADS = ("relu", "maxout")
@@ -174,6 +176,10 @@ class BcnClassification(Classification):
 
     name = "bcn"
     settings = BcnConfig
+
+    def check_lengths(self, examples: Sequence[LabelledText], labels: Mapping[str, Any]) -> None:
+        """Refuse texts that are too long for attention."""
+        check_attended([example.tokens for example in examples])
 
     def model(self, settings: BcnConfig, inputs: TokenInput, labels: Mapping[str, Any]) -> Bcn:
         """See `Classification`."""

@@ -14,7 +14,7 @@ from typing import Any
 from elmo.json_files import parsed
 from elmo.text import COMPRESSED, Tokenizer, check_text, read_lines, write_lines
 
-HEADERS = {("text", "label"), ("text", "labels"), ("sentence", "label"), ("sentence", "labels")}
+TEXT_HEADERS, LABEL_HEADERS = ("text", "sentence"), ("label", "labels")
 BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
@@ -127,12 +127,13 @@ def unknown_labels(texts: Iterable[LabelledText], known: Iterable[str]) -> Count
 def write_texts(
     path: str | Path, texts: Sequence[LabelledText], predicted: Sequence[Sequence[str]]
 ) -> None:
-    """Write texts with their predicted labels, in a format that `read_texts` reads.
+    """Write texts with their predicted labels.
 
     A file `.jsonl` has an object on each line, with `text` and `predicted`, and with `labels` and
     `id` where they are known. Any other has lines of text, predicted labels between commas, and the
-    id if there is one, between tabs; white space in a text becomes a space. It is written beside
-    and then renamed.
+    id if there is one, between tabs; white space in a text or an id becomes a space. `read_texts`
+    reads these where their name ends in `.tsv`, unless a label holds a comma itself. It is written
+    beside and then renamed.
     """
     path = Path(path)
     kept = path.with_suffix("") if path.suffix in COMPRESSED else path
@@ -163,12 +164,12 @@ def _json_line(text: LabelledText, predicted: Sequence[str]) -> str:
 
 def _tsv_line(text: LabelledText, predicted: Sequence[str]) -> str:
     columns = [" ".join((text.text or " ".join(text.tokens)).split()), ",".join(predicted)]
-    return "\t".join(columns if text.id is None else [*columns, text.id])
+    return "\t".join(columns if text.id is None else [*columns, " ".join(text.id.split())])
 
 
 def _tsv(line: str, tokenizer: Tokenizer, labelled: bool, number: int) -> list[LabelledText]:
     text, *others = line.split("\t")
-    if number == 1 and (text.lower(), *(other.lower() for other in others[:1])) in HEADERS:
+    if number == 1 and _is_header(text, *others[:1], labelled=labelled):
         return []
     if len(others) > 2 or (labelled and not others):
         raise ValueError(
@@ -180,6 +181,12 @@ def _tsv(line: str, tokenizer: Tokenizer, labelled: bool, number: int) -> list[L
         parts = (part.strip() for part in others[0].split(","))
         labels = tuple(dict.fromkeys(label for label in parts if label))
     return [_text(text, labels, others[1] if len(others) == 2 else None, tokenizer)]
+
+
+def _is_header(text: str, *label: str, labelled: bool) -> bool:
+    """Whether a first line names the columns; without labels there may be one alone."""
+    named = text.lower() in TEXT_HEADERS and all(name.lower() in LABEL_HEADERS for name in label)
+    return named and bool(label or not labelled)
 
 
 def _json(line: str, tokenizer: Tokenizer, labelled: bool, number: int) -> list[LabelledText]:

@@ -3,6 +3,7 @@
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,10 @@ class Classification(ABC):
         several = found if settings.several is None else settings.several
         return {"labels": known, "several": several}
 
+    def settled(self, settings: LabelsConfig, labels: Mapping[str, Any]) -> LabelsConfig:
+        """With `several` as the training data has it."""
+        return replace(settings, several=labels["several"])
+
     def check(self, examples: Sequence[LabelledText], labels: Mapping[str, Any]) -> None:
         """Warn of labels that the training data has not, and of several where one is given."""
         unknown = unknown_labels(examples, labels["labels"])
@@ -127,12 +132,20 @@ class Classification(ABC):
         return TextBatch(sentences, targets)
 
     def score(
-        self, examples: Sequence[LabelledText], predictions: Sequence[Sequence[str]]
+        self,
+        examples: Sequence[LabelledText],
+        predictions: Sequence[Sequence[str]],
+        labels: Mapping[str, Any],
     ) -> dict[str, float]:
         """Accuracy, means of F1, and each label's scores; see `LabelScore`."""
         return score_labels([_labels(example) for example in examples], predictions).metrics
 
-    def report(self, examples: Sequence[LabelledText], predictions: Sequence[Sequence[str]]) -> str:
+    def report(
+        self,
+        examples: Sequence[LabelledText],
+        predictions: Sequence[Sequence[str]],
+        labels: Mapping[str, Any],
+    ) -> str:
         """The same as scikit-learn's `classification_report`."""
         return score_labels([_labels(example) for example in examples], predictions).report
 

@@ -15,6 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 from elmo.tasks.conll_columns import (
+    FIRST_PART,
     Begin,
     End,
     Row,
@@ -30,7 +31,6 @@ Span = tuple[int, int]
 Clusters = tuple[tuple[Span, ...], ...]
 
 UNKNOWN = "-"
-FIRST_PART = "000"
 WORD, SPEAKER, FEWEST_COLUMNS = 3, 9, 5
 """Columns, from 0. Five are enough where there are no speakers."""
 NOTHING = ("-", "_", "*")

@@ -72,18 +72,25 @@ class Coreference:
             "singletons": singletons,
             "max_tokens": settings.max_tokens,
         }
-        for example in examples:
-            _check_length(example, labels)
+        self.check_lengths(examples, labels)
         return labels
 
-    def check(self, examples: Sequence[Document], labels: Mapping[str, Any]) -> None:
-        """Warn of singletons that are never found, and of documents without any mention.
+    def check_lengths(self, examples: Sequence[Document], labels: Mapping[str, Any]) -> None:
+        """Refuse documents of more than `max_tokens` tokens.
 
         Raises:
-            ValueError: If a document is too long.
+            ValueError: If there is one.
         """
         for example in examples:
-            _check_length(example, labels)
+            n, most = len(example.tokens), labels["max_tokens"]
+            if n > most:
+                raise ValueError(
+                    f"document {example.name} has {n:,} tokens, but at most {most:,} can be read: "
+                    "split it, or train with a larger model.max_tokens"
+                )
+
+    def check(self, examples: Sequence[Document], labels: Mapping[str, Any]) -> None:
+        """Warn of singletons that are never found, and of documents without any mention."""
         if examples and not any(_clusters(example) for example in examples):
             logger.warning("no document has a mention in its last column: every score is 0")
         n = sum(len(cluster) == 1 for example in examples for cluster in _clusters(example))
@@ -103,19 +110,16 @@ class Coreference:
     def batch(
         self, examples: Sequence[Document], features: Features, labels: Mapping[str, Any]
     ) -> CorefBatch:
-        """Documents.
-
-        Raises:
-            ValueError: If one is too long.
-        """
-        for example in examples:
-            _check_length(example, labels)
+        """Documents."""
         return CorefBatch(
             tuple(ReadDocument.of(each, features.batch, labels["genres"]) for each in examples)
         )
 
     def score(
-        self, examples: Sequence[Document], predictions: Sequence[Clusters]
+        self,
+        examples: Sequence[Document],
+        predictions: Sequence[Clusters],
+        labels: Mapping[str, Any],
     ) -> dict[str, float]:
         """As the reference scorer v8.01 counts."""
         return score([_clusters(example) for example in examples], predictions)
@@ -139,15 +143,6 @@ def _clusters(document: Document) -> Clusters:
     if document.clusters is None:
         raise ValueError(f"the clusters of document {document.name} are not known")
     return document.clusters
-
-
-def _check_length(document: Document, labels: Mapping[str, Any]) -> None:
-    n, most = len(document.tokens), labels["max_tokens"]
-    if n > most:
-        raise ValueError(
-            f"document {document.name} has {n:,} tokens, but at most {most:,} can be read: split "
-            "it, or train with a larger model.max_tokens"
-        )
 
 
 TASK = Coreference()

@@ -19,7 +19,7 @@ from elmo.tasks.snli.data import (
 )
 from elmo.tasks.snli.model import NO_LABEL, Esim, EsimConfig, PairBatch
 from elmo.tasks.snli.score import score
-from elmo.tasks.task import warn_of_unknown
+from elmo.tasks.task import check_attended, warn_of_unknown
 from elmo.tasks.token_input import TokenInput
 from elmo.text import Tokenizer
 
@@ -77,6 +77,11 @@ class Snli:
             "%s pairs have labels that the training data has not: %s; they count as wrong",
         )
 
+    def check_lengths(self, examples: Sequence[Pair], labels: Mapping[str, Any]) -> None:
+        """Refuse sentences that are too long for attention."""
+        for example in examples:
+            check_attended(self.texts(example))
+
     def model(self, settings: EsimConfig, inputs: TokenInput, labels: Mapping[str, Any]) -> Esim:
         """An ESIM."""
         return Esim(settings, inputs, labels["labels"])
@@ -93,7 +98,9 @@ class Snli:
         known = [numbers.get(_label(example), NO_LABEL) for example in examples]
         return PairBatch(sentences, torch.tensor(known))
 
-    def score(self, examples: Sequence[Pair], predictions: Sequence[str]) -> dict[str, float]:
+    def score(
+        self, examples: Sequence[Pair], predictions: Sequence[str], labels: Mapping[str, Any]
+    ) -> dict[str, float]:
         """Accuracy, and precision, recall and F1 of each label."""
         return score([_label(example) for example in examples], predictions)
 

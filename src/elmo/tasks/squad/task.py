@@ -131,7 +131,9 @@ class Squad:
         """Questions, and the windows of their paragraphs."""
         return SquadBatch.of(examples, features, max_context=labels["max_context"])
 
-    def score(self, examples: Sequence[Question], predictions: Sequence[str]) -> dict[str, float]:
+    def score(
+        self, examples: Sequence[Question], predictions: Sequence[str], labels: Mapping[str, Any]
+    ) -> dict[str, float]:
         """As `evaluate-v1.1.py` counts."""
         # By their order: several files may have the same ids.
         gold = {str(i): gold_texts([example])[example.id] for i, example in enumerate(examples)}

@@ -8,6 +8,8 @@ from elmo.tasks.srl.data import NONE, Argument, Frame, SrlSentence
 from elmo.text import COMPRESSED, write_lines
 
 CONLL_2012_SUFFIX = ".conll"
+DOCUMENT = "document"
+"""What a sentence without one is written as being of."""
 
 
 def write_srl(
@@ -18,7 +20,8 @@ def write_srl(
     Args:
         path: `.conll`, also compressed (`.conll.gz`), for CoNLL-2012's columns; anything else for
             the columns that `srl-eval.pl` takes: lemma of the predicate or `-`, and a column of
-            role brackets per predicate.
+            role brackets per predicate. Of CoNLL-2012's, those of parts of speech, trees, names
+            and coreference are left empty.
         sentences: With their words.
         frames: Of each sentence, in any order.
 
@@ -65,13 +68,14 @@ def _props_lines(given: Iterable[tuple[SrlSentence, Sequence[Frame]]]) -> Iterat
 
 
 def _conll_2012_lines(given: Iterable[tuple[SrlSentence, Sequence[Frame]]]) -> Iterator[str]:
-    before: str | None = None
+    before: tuple[str, str] | None = None
     for number, (sentence, frames) in enumerate(given):
-        if sentence.document != before:
+        name, part = sentence.document or DOCUMENT, sentence.part
+        if (name, part) != before:
             if before is not None:
                 yield "#end document"
-            before = sentence.document
-            yield f"#begin document ({before}); part 000"
+            before = name, part
+            yield f"#begin document ({name}); part {part}"
         check_words(sentence.tokens, f"sentence {number}")
         of_token = {frame.predicate: frame for frame in frames}
         for i, row in enumerate(_role_rows(number, sentence, frames)):
@@ -81,10 +85,8 @@ def _conll_2012_lines(given: Iterable[tuple[SrlSentence, Sequence[Frame]]]) -> I
             sense = NONE if frame is None else frame.roleset
             sense = f"{lemma}.01" if frame is not None and sense == NONE else sense
             word = sentence.tokens[i]
-            name = before or NONE
-            yield "\t".join(
-                [name, "0", str(i), word, NONE, "*", lemma, sense, NONE, NONE, "*", *row, NONE]
-            )
+            of = [name, str(int(part)), str(i), word]
+            yield "\t".join([*of, NONE, "*", lemma, sense, NONE, NONE, "*", *row, NONE])
         yield ""
     if before is not None:
         yield "#end document"

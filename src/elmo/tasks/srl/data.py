@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elmo.tasks.conll_columns import (
+    FIRST_PART,
     Begin,
+    End,
     Row,
     read_documents,
     read_sentences,
@@ -59,11 +61,13 @@ class SrlSentence:
         tokens: Its words, one at least.
         frames: Of its predicates, by their places; there may be none.
         document: The name of its document, if it has one.
+        part: Of the document, as its file writes it.
     """
 
     tokens: tuple[str, ...]
     frames: tuple[Frame, ...] = ()
     document: str = ""
+    part: str = FIRST_PART
 
 
 def read_srl(path: str | Path, *, labelled: bool = True) -> list[SrlSentence]:
@@ -84,12 +88,15 @@ def read_srl(path: str | Path, *, labelled: bool = True) -> list[SrlSentence]:
     if first is None:
         raise ValueError(f"{path}: holds no sentence")
     if isinstance(first, Begin) or _is_conll_2012(first):
-        return list(_read_conll_2012(path, labelled))
+        sentences = list(_read_conll_2012(path, labelled))
+        if not sentences:
+            raise ValueError(f"{path}: holds no sentence")
+        return sentences
     sentences = list(_read_conll_2005(path, labelled))
     if sentences and not sentences[0].tokens:
         raise ValueError(
-            f"{path}: holds predicates and roles, but no words; put the words before them, as the "
-            "first column"
+            f"{path}: its first column is read as that of predicates, and holds no words; put the "
+            "words before it, as the first column"
         )
     return sentences
 
@@ -150,10 +157,13 @@ def _is_conll_2012(rows: object) -> bool:
 
 
 def _read_conll_2012(path: str | Path, labelled: bool) -> Iterator[SrlSentence]:
-    document = ""
+    document, part = "", FIRST_PART
     for rows in read_documents(path):
-        if not isinstance(rows, list):
-            document = rows.name if isinstance(rows, Begin) else ""
+        if isinstance(rows, Begin):
+            document, part = rows.name, rows.part or FIRST_PART
+            continue
+        if isinstance(rows, End):
+            document, part = "", FIRST_PART
             continue
         if len(rows[0].columns) <= ROLES:
             raise ValueError(
@@ -166,6 +176,7 @@ def _read_conll_2012(path: str | Path, labelled: bool) -> Iterator[SrlSentence]:
             tuple(row.columns[WORD] for row in rows),
             _frames(path, rows, marks, LEMMA, ROLESET, roles, labelled),
             document,
+            part,
         )
 
 

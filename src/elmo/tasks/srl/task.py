@@ -102,7 +102,10 @@ class SemanticRoles:
         return SrlBatch.of(sentences, [example.frames for example in examples], labels["roles"])
 
     def score(
-        self, examples: Sequence[SrlSentence], predictions: Sequence[Sequence[Frame]]
+        self,
+        examples: Sequence[SrlSentence],
+        predictions: Sequence[Sequence[Frame]],
+        labels: Mapping[str, Any],
     ) -> dict[str, float]:
         """As `srl-eval.pl` counts."""
         return score([example.frames for example in examples], predictions)

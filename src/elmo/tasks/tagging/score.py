@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from elmo.tasks.tag_spans import (
     are_span_tags,
+    is_broken,
     readable_by_conlleval,
-    rewritten,
     split_tag,
     tag_spans,
 )
@@ -102,16 +102,26 @@ class TagScore:
         return "\n".join(lines)
 
 
-def score_tags(right: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> TagScore:
+def score_tags(
+    right: Sequence[Sequence[str]],
+    predicted: Sequence[Sequence[str]],
+    *,
+    spans: bool | None = None,
+) -> TagScore:
     """Count what is right in the predicted tags of sentences.
 
-    Where all right tags write spans, spans are counted. They may be IOB1, IOB2 or any mixture: the
+    Where tags write spans, spans are counted. They may be IOB1, IOB2 or any mixture: the
     counts are those of conlleval for lines `token right predicted`. Sentences in BIOES, which it
     does not know, are counted as if written in BIO, accuracy included.
 
+    Args:
+        right: Tags of each sentence.
+        predicted: Likewise.
+        spans: Whether tags write spans; None where all right ones can be read so.
+
     Raises:
-        ValueError: If a sentence has not as many predicted tags as right ones; if right tags write
-            spans, but a predicted one does not.
+        ValueError: If a sentence has not as many predicted tags as right ones; if tags write spans,
+            but one does not.
     """
     if len(right) != len(predicted):
         raise ValueError(f"{len(predicted)} sentences are predicted, but {len(right)} are given")
@@ -120,18 +130,20 @@ def score_tags(right: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]
             raise ValueError(
                 f"sentence {i} has {len(tags)} tags, but {len(guessed)} are predicted: one each"
             )
-    if not are_span_tags({tag for tags in right for tag in tags}):
+    if spans is None:
+        spans = are_span_tags({tag for tags in right for tag in tags})
+    if not spans:
         return _accuracy(right, predicted)
-    n_repaired = sum(map(_is_broken, right))
-    n_repaired_predicted = sum(map(_is_broken, predicted))
+    n_repaired = sum(map(is_broken, right))
+    n_repaired_predicted = sum(map(is_broken, predicted))
     right, predicted = (
         [*map(readable_by_conlleval, right)],
         [*map(readable_by_conlleval, predicted)],
     )
     counts = [Counter[str]() for _ in range(3)]
     for tags, guessed in zip(right, predicted, strict=True):
-        spans, found = set(tag_spans(tags)), set(tag_spans(guessed))
-        for counter, kind in zip(counts, (spans, found, spans & found), strict=True):
+        given, found = set(tag_spans(tags)), set(tag_spans(guessed))
+        for counter, kind in zip(counts, (given, found, given & found), strict=True):
             counter.update(span.label for span in kind)
     of_label = {
         label: SpanCounts(*(counter[label] for counter in counts))
@@ -153,10 +165,6 @@ def _accuracy(right: Sequence[Sequence[object]], predicted: Sequence[Sequence[ob
         for tag, guess in zip(tags, guessed, strict=True)
     ]
     return TagScore(len(same), sum(same))
-
-
-def _is_broken(tags: Sequence[str]) -> bool:
-    return not any(list(tags) == rewritten(tags, scheme) for scheme in ("BIO", "BIOES"))
 
 
 def _percent(part: int, whole: int) -> float:

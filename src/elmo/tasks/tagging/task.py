@@ -8,7 +8,7 @@ from typing import Any
 
 from elmo.tagged import TaggedSentence, read_tagged
 from elmo.tasks.features import Features
-from elmo.tasks.tag_spans import are_span_tags, rewritten, scheme_tags, split_tag
+from elmo.tasks.tag_spans import are_span_tags, is_broken, rewritten, scheme_tags, split_tag
 from elmo.tasks.tagging.data import (
     repaired,
     span_labels,
@@ -16,7 +16,7 @@ from elmo.tasks.tagging.data import (
     write_tagged,
 )
 from elmo.tasks.tagging.model import Tagger, TaggingBatch, TaggingConfig
-from elmo.tasks.tagging.score import score_tags
+from elmo.tasks.tagging.score import TagScore, score_tags
 from elmo.tasks.task import warn_of_unknown
 from elmo.tasks.token_input import TokenInput
 from elmo.text import Tokenizer, read_lines
@@ -73,8 +73,16 @@ class Tagging:
         """
         known = labels["tags"]
         if labels["spans"]:
-            for tag in set(chain.from_iterable(_tags(example) for example in examples)):
-                split_tag(tag)
+            for example in examples:
+                _check_span_tags(example)
+            n_broken = sum(is_broken(_tags(example)) for example in examples)
+            if n_broken:
+                logger.warning(
+                    "%s of %s sentences have tags that are neither BIO nor BIOES: their spans are "
+                    "those that conlleval reads",
+                    f"{n_broken:,}",
+                    f"{len(examples):,}",
+                )
             known = [*known, *(tag for scheme in ("BIO", "BIOES") for tag in _in(scheme, known))]
         unknown = unknown_tags(examples, known)
         warn_of_unknown(
@@ -102,10 +110,22 @@ class Tagging:
         return TaggingBatch.of(features.batch([e.tokens for e in examples]), tags)
 
     def score(
-        self, examples: Sequence[TaggedSentence], predictions: Sequence[Sequence[str]]
+        self,
+        examples: Sequence[TaggedSentence],
+        predictions: Sequence[Sequence[str]],
+        labels: Mapping[str, Any],
     ) -> dict[str, float]:
         """As conlleval counts."""
-        return score_tags([_tags(example) for example in examples], predictions).metrics()
+        return _score(examples, predictions, labels).metrics()
+
+    def report(
+        self,
+        examples: Sequence[TaggedSentence],
+        predictions: Sequence[Sequence[str]],
+        labels: Mapping[str, Any],
+    ) -> str:
+        """As conlleval prints it."""
+        return _score(examples, predictions, labels).report()
 
     def write(
         self,
@@ -119,8 +139,17 @@ class Tagging:
     def _trained(self, example: TaggedSentence, labels: Mapping[str, Any]) -> Sequence[str]:
         if not labels["spans"]:
             return _tags(example)
-        bioes = any(tag[:2] in ("E-", "S-") for tag in labels["tags"])
+        bioes = any(split_tag(tag)[0] in "ES" for tag in labels["tags"])
         return rewritten(_tags(example), "BIOES" if bioes else "BIO")
+
+
+def _check_span_tags(example: TaggedSentence) -> None:
+    try:
+        for tag in _tags(example):
+            split_tag(tag)
+    except ValueError as error:
+        where = example.where or f"the sentence {' '.join(example.tokens[:8])!r}"
+        raise ValueError(f"{where}: {error}; the model finds spans") from None
 
 
 def _warn_of_mixed(tags: Sequence[str]) -> None:
@@ -134,6 +163,15 @@ def _warn_of_mixed(tags: Sequence[str]) -> None:
             len(tags),
             ", ".join(others[:5]),
         )
+
+
+def _score(
+    examples: Sequence[TaggedSentence],
+    predictions: Sequence[Sequence[str]],
+    labels: Mapping[str, Any],
+) -> TagScore:
+    right = [_tags(example) for example in examples]
+    return score_tags(right, predictions, spans=labels["spans"])
 
 
 def _tags(example: TaggedSentence) -> Sequence[str]:
