@@ -235,7 +235,7 @@ def draw_learning(tasks: Mapping[str, Mapping[str, Run]], path: Path) -> None:
             places.append(100 * share)
             heights.append(fmean(run["dev"].values()))
             if share == 1.0:
-                curve = next(iter(run["curves"].values()))
+                curve = next(iter(run["curves"].values()), {"steps": [], "scores": []})
                 updates[encoder] = curve["steps"], curve["scores"]
         ylabel = f"{task}: {runs_metric(runs)} on dev (%)"
         rows.append(

@@ -598,6 +598,14 @@ def test_figures_are_drawn_and_share_the_runs_of_tables(paper, tmp_path):
         (of["recipe"]["data"]["share"], of["recipe"]["training"]["n_epochs"])
         for of in kept.values()
     } == {(1.0, 30), (0.1, 300), (0.01, 3000)}
+    # Runs of whose learning no log was kept have no curve, but their scores count.
+    told = json.loads((tmp_path / "out" / "runs.json").read_text())
+    for places in told["runs"].values():
+        for of in places.values():
+            of["curves"] = {}
+    (tmp_path / "out" / "runs.json").write_text(json.dumps(told))
+    shutil.rmtree(tmp_path / "runs")
+    assert run("figure1", "--read")["tasks"]["ner"]["rows"] == rows
     run("figure2")
     assert all((tmp_path / "out" / f"figure{k}.png").exists() for k in (1, 2))
 

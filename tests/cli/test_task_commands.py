@@ -98,10 +98,11 @@ def test_predict_reads_standard_input_and_writes_standard_output(folder, capsys,
     (folder / "text.txt").write_text("Ada lives in Oslo.\n")
     assert run("predict", "runs", "text.txt", "answers.txt", "--text") == 0
     capsys.readouterr()
-    given = io.TextIOWrapper(io.BytesIO((folder / "text.txt").read_bytes()))
-    monkeypatch.setattr("sys.stdin", given)
-    assert run("predict", "runs", "-", "-", "--text") == 0
-    assert capsys.readouterr().out == (folder / "answers.txt").read_text()
+    for arguments in (["-"], ["-", "-"], ["text.txt"]):
+        given = io.TextIOWrapper(io.BytesIO((folder / "text.txt").read_bytes()))
+        monkeypatch.setattr("sys.stdin", given)
+        assert run("predict", "runs", *arguments, "--text") == 0
+        assert capsys.readouterr().out == (folder / "answers.txt").read_text()
     assert not (folder / "-").exists()
 
 

@@ -14,11 +14,11 @@ from elmo.cli.options import STDIN, STDOUT, Device, existing_or_stdin
 def predict(
     model: Annotated[Path, Argument(help="Folder of a task model, or of a recipe's runs.")],
     input: Annotated[
-        Path, Argument(help="A file in a format of the task, or text with --text; - reads stdin.")
+        Path, Argument(help="A file in a format of the task, or text with --text; - is stdin.")
     ],
     output: Annotated[
-        Path, Argument(help="Where to write, in the task's standard format; - writes stdout.")
-    ],
+        Path, Argument(help="Where to write, in the task's standard format; - is stdout.")
+    ] = STDOUT,
     text: Annotated[
         bool, Option("--text", help="INPUT is plain text, a sentence or document per line.")
     ] = False,
