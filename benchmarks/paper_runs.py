@@ -76,9 +76,6 @@ class Runs:
         if made is not None and (kept is None or _says_more(made, kept)):
             self.kept.setdefault(Path(recipe).stem, {})[place] = kept = made
             self._write()
-        elif made is not None and kept is not None and (curves := _curves_of(made, kept)):
-            kept["curves"] = {**kept["curves"], **curves}
-            self._write()
         if kept is None and not make:
             print(f"{name}, {' '.join(changed)}: no run in {output}")
         return kept
@@ -142,15 +139,6 @@ def _curve(folder: Path, metric: str) -> dict[str, list[float]]:
     return {
         "steps": [float(line["step"]) for line in measured],
         "scores": [line[f"dev/{metric}"] for line in measured],
-    }
-
-
-def _curves_of(made: Run, kept: Run) -> dict[str, Any]:
-    """Curves that a kept run lacks, of seeds that were made again and came to the very same."""
-    return {
-        seed: curve
-        for seed, curve in made["curves"].items()
-        if seed not in kept["curves"] and made["dev"][seed] == kept["dev"].get(seed)
     }
 
 

@@ -545,29 +545,6 @@ def test_runs_of_some_seeds_can_be_read_and_the_others_are_made_when_asked_for(p
     assert len(made) == 2 * count
 
 
-def test_curves_are_taken_from_a_seed_that_was_made_again_with_the_same_score(paper, tmp_path):
-    run, *_ = paper
-    run("table1")
-    kept = tmp_path / "out" / "runs.json"
-    before = json.loads(kept.read_text())
-    without = json.loads(kept.read_text())
-    curves = without["runs"]["wikigold-cpu"]["encoder-elmo"]["curves"]
-    without["runs"]["wikigold-cpu"]["encoder-elmo"]["curves"] = {}
-    path = tmp_path / "runs" / "ner" / "encoder-elmo" / "results.json"
-    results = json.loads(path.read_text())
-    for of_seeds in (results["runs"], results["dev"]["seeds"], results["test"]["seeds"]):
-        del of_seeds["2"], of_seeds["3"]
-    for added, expected in ((0.5, {}), (0.0, {"1": curves["1"]})):
-        kept.write_text(json.dumps(without))
-        again = json.loads(json.dumps(results))
-        again["dev"]["seeds"]["1"]["f1"] += added
-        path.write_text(json.dumps(again))
-        run("table1", "--read")
-        found = json.loads(kept.read_text())["runs"]["wikigold-cpu"]["encoder-elmo"]
-        assert found["curves"] == expected
-        assert found["dev"] == before["runs"]["wikigold-cpu"]["encoder-elmo"]["dev"]
-
-
 def test_encoders_stand_beside_word_vectors_of_the_same_text(paper, tmp_path, capsys):
     run, made, asked = paper
     with pytest.raises(SystemExit):
