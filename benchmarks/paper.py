@@ -241,7 +241,12 @@ def draw_learning(tasks: Mapping[str, Mapping[str, Run]], path: Path) -> None:
         rows.append(
             [
                 {"curves": updates, "xlabel": "updates", "ylabel": ylabel},
-                {"curves": shares, "xlabel": "share of the training data (%)", "ylabel": ylabel},
+                {
+                    "curves": shares,
+                    "xlabel": "share of the training data (%)",
+                    "ylabel": ylabel,
+                    "log_x": True,
+                },
             ]
         )
     save_curves(path, rows)

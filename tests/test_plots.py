@@ -102,7 +102,7 @@ def test_names_of_curves_that_end_together_do_not_overlap(axes):
 
 def test_curves_are_written_as_a_picture_of_rows_of_panels(tmp_path):
     panel = {"curves": CURVES, "xlabel": "minutes", "ylabel": "perplexity"}
-    save_curves(tmp_path / "runs.svg", [[panel, panel], [panel]])
+    save_curves(tmp_path / "runs.svg", [[panel, {**panel, "log_x": True}], [panel]])
     assert (tmp_path / "runs.svg").stat().st_size > 1000
     with pytest.raises(ValueError, match="curve 'a' has 2 places, but 1 heights"):
         save_curves(tmp_path / "runs.png", [[{**panel, "curves": {"a": ([1.0, 2.0], [1.0])}}]])

@@ -24,7 +24,15 @@ Curves = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 """Name of each curve, its places along x and its heights."""
 
 
-def draw_curves(axes: Any, curves: Curves, *, xlabel: str, ylabel: str, log: bool = False) -> None:
+def draw_curves(
+    axes: Any,
+    curves: Curves,
+    *,
+    xlabel: str,
+    ylabel: str,
+    log: bool = False,
+    log_x: bool = False,
+) -> None:
     """Draw curves, each with its name at its end, where no two names overlap.
 
     Args:
@@ -33,6 +41,7 @@ def draw_curves(axes: Any, curves: Curves, *, xlabel: str, ylabel: str, log: boo
         xlabel: What x is.
         ylabel: What the height is.
         log: Whether heights are on a logarithmic scale.
+        log_x: Whether places are.
 
     Raises:
         ValueError: If a curve has more places than heights, or fewer.
@@ -58,7 +67,11 @@ def draw_curves(axes: Any, curves: Curves, *, xlabel: str, ylabel: str, log: boo
         ends.append((x[-1], y[-1], name, line.get_color()))
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
-    axes.set_xlim(left=0)
+    if log_x:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+    else:
+        axes.set_xlim(left=0)
     if log:
         axes.yaxis.set_major_formatter("{x:g}")
         low, high = axes.get_ylim()
