@@ -51,7 +51,7 @@ class Coreference:
         """Kinds of documents, whether there are singletons, and how long a document may be.
 
         Raises:
-            ValueError: If no document has a cluster, or one is too long.
+            ValueError: If no document has a cluster.
         """
         clusters = [cluster for example in examples for cluster in _clusters(example)]
         if not clusters:
@@ -67,13 +67,11 @@ class Coreference:
         singletons = settings.singletons
         if singletons is None:
             singletons = any(len(cluster) == 1 for cluster in clusters)
-        labels = {
+        return {
             "genres": sorted({example.genre for example in examples} - {""}),
             "singletons": singletons,
             "max_tokens": settings.max_tokens,
         }
-        self.check_lengths(examples, labels)
-        return labels
 
     def check_lengths(self, examples: Sequence[Document], labels: Mapping[str, Any]) -> None:
         """Refuse documents of more than `max_tokens` tokens.
