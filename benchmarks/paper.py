@@ -170,16 +170,11 @@ def runs_of(task: str, arguments: argparse.Namespace, runs: Runs) -> dict[str, R
 
 def updates_of(recipe: str, settings: Sequence[str]) -> list[str]:
     """Settings that give a share of the data as many updates as all of it, measured as seldom."""
-    shares = [float(s.removeprefix(SHARE)) for s in settings if s.startswith(SHARE)]
-    n_epochs = read_task_recipe(recipe).training.n_epochs
-    return [
-        setting
-        for share in shares
-        for setting in (
-            f"training.n_epochs={round(n_epochs / share)}",
-            f"training.every_steps={STEPS_OF_SHARES}",
-        )
-    ]
+    share = next((float(s.removeprefix(SHARE)) for s in settings if s.startswith(SHARE)), None)
+    if share is None:
+        return []
+    n_epochs = round(read_task_recipe(recipe).training.n_epochs / share)
+    return [f"training.n_epochs={n_epochs}", f"training.every_steps={STEPS_OF_SHARES}"]
 
 
 def told(experiment: str, task: str, runs: Mapping[str, Run]) -> dict[str, Any]:

@@ -51,10 +51,10 @@ def report_errors(*, traceback: bool) -> Iterator[None]:
 
 def _is_of_memory(error: Exception) -> bool:
     """Whether there was not enough; PyTorch has no error of its own for that on a CPU."""
+    if not isinstance(error, RuntimeError):
+        return isinstance(error, MemoryError)
     said = str(error).lower()
-    return isinstance(error, MemoryError) or any(
-        words in said for words in ("can't allocate memory", "out of memory")
-    )
+    return "can't allocate memory" in said or "out of memory" in said
 
 
 def _told(error: Exception) -> str:

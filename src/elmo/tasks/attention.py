@@ -5,10 +5,30 @@ what stands in padding never changes a vector of a real token.
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+
+MOST_ATTENDED = 10_000
+"""Tokens of a text whose tokens attend to each other, or to those of another text: a matrix of
+their pairs takes 400 MB, and there are several."""
+
+
+def check_attended(texts: Sequence[Sequence[str]]) -> None:
+    """Refuse texts that are too long for attention.
+
+    Raises:
+        ValueError: If one has more than `MOST_ATTENDED` tokens.
+    """
+    for text in texts:
+        if len(text) > MOST_ATTENDED:
+            raise ValueError(
+                f"the text {' '.join(text[:8])!r}… has {len(text):,} tokens, but at most "
+                f"{MOST_ATTENDED:,} can be read, as attention takes memory by their square: "
+                "split it"
+            )
 
 
 def masked_softmax(

@@ -88,26 +88,6 @@ class ReadsInRows(Protocol):
         """How often, which counts for the size of batches."""
 
 
-MOST_ATTENDED = 10_000
-"""Tokens of a text whose tokens attend to each other, or to those of another text: a matrix of
-their pairs takes 400 MB, and there are several."""
-
-
-def check_attended(texts: Sequence[Sequence[str]]) -> None:
-    """Refuse texts that are too long for attention.
-
-    Raises:
-        ValueError: If one has more than `MOST_ATTENDED` tokens.
-    """
-    for text in texts:
-        if len(text) > MOST_ATTENDED:
-            raise ValueError(
-                f"the text {' '.join(text[:8])!r}… has {len(text):,} tokens, but at most "
-                f"{MOST_ATTENDED:,} can be read, as attention takes memory by their square: "
-                "split it"
-            )
-
-
 @runtime_checkable
 class ReadsWhole(Protocol):
     """A task whose network takes memory by the square of an example's length, or nearly."""

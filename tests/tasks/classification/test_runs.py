@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.tasks.toy_texts import text_recipe, write_texts
 
+from elmo.tasks.attention import MOST_ATTENDED
 from elmo.tasks.classification.data import LabelledText, read_texts
 from elmo.tasks.classification.score import score_labels
 from elmo.tasks.run import read_data, train_task
-from elmo.tasks.task import MOST_ATTENDED
 from elmo.tasks.trained import TASK_FILE, Trained
 from elmo.text import Tokenizer
 

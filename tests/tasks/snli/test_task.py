@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from tests.tasks.toy_pairs import pair_recipe, write_pairs
 
+from elmo.tasks.attention import MOST_ATTENDED
 from elmo.tasks.recipe import read_task_recipe
 from elmo.tasks.run import train_task
 from elmo.tasks.snli.data import Pair
 from elmo.tasks.snli.score import score
 from elmo.tasks.snli.task import TASK
-from elmo.tasks.task import MOST_ATTENDED
 from elmo.tasks.trained import Trained
 from elmo.text import Tokenizer
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config import check_dropout, check_positive
+from elmo.tasks.attention import check_attended
 from elmo.tasks.bilstm import BiLstm
 from elmo.tasks.classification.data import LabelledText
 from elmo.tasks.classification.model import (
@@ -24,7 +25,6 @@ from elmo.tasks.classification.model import (
 from elmo.tasks.classification.task import Classification
 from elmo.tasks.features import SentenceBatch
 from elmo.tasks.linear import linear
-from elmo.tasks.task import check_attended
 from elmo.tasks.token_input import TokenInput
 
 HEADS = ("relu", "maxout")

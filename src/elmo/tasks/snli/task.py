@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from elmo.tasks.attention import check_attended
 from elmo.tasks.features import Features
 from elmo.tasks.snli.data import (
     NO_CONSENSUS,
@@ -19,7 +20,7 @@ from elmo.tasks.snli.data import (
 )
 from elmo.tasks.snli.model import NO_LABEL, Esim, EsimConfig, PairBatch
 from elmo.tasks.snli.score import score
-from elmo.tasks.task import check_attended, warn_of_unknown
+from elmo.tasks.task import warn_of_unknown
 from elmo.tasks.token_input import TokenInput
 from elmo.text import Tokenizer
 
