@@ -12,7 +12,7 @@ from typing import Any
 
 from circumstances import circumstances
 
-from elmo.config import config_to_dict, read_json
+from elmo.config import config_to_dict, read_json_object
 from elmo.json_files import read_json_lines, write_json
 from elmo.tasks.comparison import results_of
 from elmo.tasks.fit import NOT_OF_RESULTS
@@ -35,7 +35,8 @@ class Runs:
 
     def __init__(self, path: Path, folder: Path) -> None:
         self.path, self.folder = path, folder
-        self.kept: dict[str, dict[str, Run]] = read_json(path)["runs"] if path.exists() else {}
+        runs = read_json_object(path)["runs"] if path.exists() else {}
+        self.kept: dict[str, dict[str, Run]] = runs
 
     def run(
         self,
@@ -109,7 +110,7 @@ def _made(output: Path, wanted: Mapping[str, Any]) -> Run | None:
     """The run in a folder, if it is by this recipe."""
     if not (output / RESULTS_FILE).exists():
         return None
-    results = read_json(output / RESULTS_FILE)
+    results = read_json_object(output / RESULTS_FILE)
     recipe, metric = _comparable(results["recipe"]), results["metric"]
     if recipe != wanted:
         print(f"{output}: the runs there are by another recipe, and left out")

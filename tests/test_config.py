@@ -16,7 +16,7 @@ from elmo.config import (
     config_from_options,
     config_to_dict,
     config_to_options,
-    read_json,
+    read_json_object,
     suggest,
 )
 
@@ -264,12 +264,12 @@ def test_what_is_no_json_object_is_refused(tmp_path):
     for content, said in ((b"{", "is not a JSON file"), (b"[1]", "holds list"), (b"\xff", "JSON")):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=said) as error:
-            read_json(path)
+            read_json_object(path)
         assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
     with pytest.raises(FileNotFoundError, match="does not exist"):
-        read_json(tmp_path / "no.json")
+        read_json_object(tmp_path / "no.json")
     path.write_text('{"é": 1}', encoding="utf-8")
-    assert read_json(path) == {"é": 1}
+    assert read_json_object(path) == {"é": 1}
 
 
 @pytest.mark.parametrize(

@@ -263,7 +263,7 @@ def suggest(key: str, known: Any) -> str:
     return f" Known: {', '.join(known)}." if known else ""
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json_object(path: Path) -> dict[str, Any]:
     """Read a JSON object.
 
     Raises:

@@ -240,6 +240,18 @@ def test_an_encoder_that_cannot_be_opened_is_told_before_any_is_trained(capsys, 
     assert "no.txt" in refused(capsys, *given)
 
 
+def test_damaged_results_of_an_encoder_are_told(folder, capsys, monkeypatch):
+    def here(command, **_):
+        return type("Ended", (), {"returncode": run(*command[3:])})
+
+    monkeypatch.setattr(comparison.subprocess, "run", here)
+    (folder / "damaged" / "none").mkdir(parents=True)
+    (folder / "damaged" / "none" / "results.json").write_text("{}")
+    given = ["compare-encoders", "toy.toml", "--encoders", "none", "--output", "damaged"]
+    assert run(*given) == 2
+    assert "results.json is damaged: move it away" in capsys.readouterr().err
+
+
 def test_encoders_of_similar_names_have_folders_of_their_own(monkeypatch, tmp_path):
     made = []
     monkeypatch.setattr(comparison, "_open_encoders", lambda recipe: None)

@@ -24,7 +24,7 @@ from elmo.config import (
     BiLMConfig,
     config_from_dict,
     config_to_dict,
-    read_json,
+    read_json_object,
 )
 from elmo.model.bilm import BiLM
 from elmo.model.scalar_mix import ScalarMix
@@ -135,7 +135,7 @@ def load_folder(folder: str | Path, *, softmax: bool = True) -> Checkpoint:
 
 def _load_folder(folder: Path, *, softmax: bool) -> Checkpoint:
     where = folder / CONFIG_FILE
-    values = read_json(where)
+    values = read_json_object(where)
     if values.get("format") != "elmo" or "model" not in values:
         raise ValueError(f'{where} is not the config of a model of ours: no "format": "elmo"')
     if values.get("version") != FORMAT_VERSION:

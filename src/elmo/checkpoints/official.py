@@ -18,7 +18,13 @@ import torch
 from torch import Tensor, nn
 
 from elmo.checkpoints.together import not_replaced, replaced_together
-from elmo.config import N_CHARS, BiLMConfig, config_from_options, config_to_options, read_json
+from elmo.config import (
+    N_CHARS,
+    BiLMConfig,
+    config_from_options,
+    config_to_options,
+    read_json_object,
+)
 from elmo.model.bilm import BiLM
 from elmo.model.lstm import Lstm
 
@@ -48,7 +54,7 @@ def load_official(options: str | Path, weights: str | Path) -> BiLM:
 
 
 def _load_official(options: Path, weights: Path) -> BiLM:
-    config = config_from_options(read_json(options), str(options))
+    config = config_from_options(read_json_object(options), str(options))
     if not weights.is_file():
         raise FileNotFoundError(f"{weights} does not exist, but {options} needs its weights")
     try:

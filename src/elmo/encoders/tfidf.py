@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from elmo.checkpoints.together import replaced_together
-from elmo.config import config_from_dict, config_to_dict, read_json
+from elmo.config import config_from_dict, config_to_dict, read_json_object
 from elmo.encoders.encoder import checked, digest, extra
 
 CONFIG_FILE, WEIGHTS_FILE = "tfidf.json", "tfidf.safetensors"
@@ -131,7 +131,7 @@ class Tfidf:
             ValueError: If a file is damaged, or of another version.
         """
         where = Path(folder) / CONFIG_FILE
-        values = read_json(where)
+        values = read_json_object(where)
         if values.get("format") != "tfidf" or values.get("version") != FORMAT_VERSION:
             raise ValueError(
                 f"{where} has format {values.get('format')!r}, version {values.get('version')!r}, "

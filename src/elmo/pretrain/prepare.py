@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from filelock import FileLock, Timeout
 
-from elmo.config import MAX_CHARS, config_to_dict, read_json
+from elmo.config import MAX_CHARS, config_to_dict, read_json_object
 from elmo.pretrain import sources as reading
 from elmo.pretrain.blocks import number_block, read_array, sync_files, write_array
 from elmo.pretrain.corpus import Corpus, Shard, compact_char_ids, word_ids
@@ -142,7 +142,7 @@ def prepare(
     if config.vocabulary is not None:
         _read_vocabulary(config.vocabulary)  # what is wrong with it is told before anything is read
     if (folder / RECORD).exists():
-        changes = _changes(read_json(folder / RECORD), config, max_chars, sources)
+        changes = _changes(read_json_object(folder / RECORD), config, max_chars, sources)
         if not changes:
             return _open(folder)
         logger.warning("%s is prepared again: %s", folder, "; ".join(changes))
@@ -166,7 +166,7 @@ def open_prepared(folder: str | Path) -> PreparedCorpus:
         ValueError: If it is damaged, or of another version.
     """
     prepared = _open(Path(folder))
-    record = read_json(prepared.folder / RECORD)
+    record = read_json_object(prepared.folder / RECORD)
     for source in record["sources"]:
         if Path(source["name"]).exists() and not unchanged(source):
             logger.warning(
@@ -176,7 +176,7 @@ def open_prepared(folder: str | Path) -> PreparedCorpus:
 
 
 def _open(folder: Path) -> PreparedCorpus:
-    record = read_json(folder / RECORD)
+    record = read_json_object(folder / RECORD)
     if record.get("format") != FORMAT:
         raise ValueError(
             f"{folder / RECORD}: format {record.get('format')}, but this version reads {FORMAT}: "
@@ -262,7 +262,7 @@ def _work_folder(folder: Path, plan: dict[str, Any]) -> Iterator[Path]:
     except Timeout:
         raise OSError(f"{folder} is being prepared by another process: wait for it") from None
     try:
-        if not (work / "plan.json").exists() or read_json(work / "plan.json") != plan:
+        if not (work / "plan.json").exists() or read_json_object(work / "plan.json") != plan:
             for path in work.iterdir():
                 if path.is_dir():
                     shutil.rmtree(path)

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Float16, Int
 
-from elmo.config import read_json
+from elmo.config import read_json_object
 from elmo.encoders import Encoder
 from elmo.folder_lock import LOCK_FILE, alone_in
 from elmo.probes.layers import MEAN, Progress, unit
@@ -290,7 +290,7 @@ def complete_index(
 def built_with(folder: str | Path) -> str | None:
     """The name of the encoder that an index is of; None where there is no index."""
     record = Path(folder) / RECORD
-    return str(read_json(record)["encoder"]["name"]) if record.exists() else None
+    return str(read_json_object(record)["encoder"]["name"]) if record.exists() else None
 
 
 def layer_of(
@@ -523,7 +523,7 @@ def _read_record(folder: Path) -> dict[str, Any]:
         raise FileNotFoundError(
             f"{folder} has no index of usages: build one of files of text (--corpus)"
         )
-    record = read_json(folder / RECORD)
+    record = read_json_object(folder / RECORD)
     if record.get("format") != FORMAT:
         raise ValueError(
             f"{folder / RECORD}: format {record.get('format')}, but this version reads {FORMAT}: "

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from elmo.config import config_to_dict, read_json
+from elmo.config import config_to_dict, read_json_object
 from elmo.recipe_file import quoted
 from elmo.tasks.documents import open_token_encoders
 from elmo.tasks.recipe import TaskRecipe, read_task_recipe
@@ -146,7 +146,7 @@ def results_of(
         ended = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
         if ended.returncode:
             raise ValueError(f"{shlex.join(command)} failed with {ended.returncode}: see above")
-    return read_json(Path(output) / RESULTS_FILE)
+    return read_json_object(Path(output) / RESULTS_FILE)
 
 
 def _with_output(overrides: Sequence[str], output: str | Path) -> list[str]:
@@ -160,7 +160,7 @@ def _read_recipe(recipe: str | Path, overrides: Sequence[str], output: str | Pat
 def _is_done(recipe: TaskRecipe) -> bool:
     """Whether its folder has the results of this very recipe."""
     path = Path(recipe.output) / RESULTS_FILE
-    return path.exists() and bool(read_json(path)["recipe"] == config_to_dict(recipe))
+    return path.exists() and read_json_object(path).get("recipe") == config_to_dict(recipe)
 
 
 def _open_encoders(recipe: TaskRecipe) -> None:

@@ -16,7 +16,7 @@ import torch
 from accelerate import Accelerator
 
 from elmo.checkpoints.download import cache_folder
-from elmo.config import config_to_dict, read_json
+from elmo.config import config_to_dict, read_json_object
 from elmo.encoders.encoder import Encoder
 from elmo.encoders.layer_cache import cached_layers
 from elmo.encoders.specification import STATIC, open_encoders, read_specification
@@ -311,7 +311,7 @@ def _other_seeds(recipe: TaskRecipe) -> dict[str, Any]:
     path = Path(recipe.output) / RESULTS_FILE
     if not path.exists():
         return {}
-    before = read_json(path)
+    before = read_json_object(path)
     now, asked = config_to_dict(recipe), set(map(str, recipe.seeds))
     try:
         found = dict(before.get("other_seeds", {}))

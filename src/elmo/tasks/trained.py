@@ -13,7 +13,7 @@ import torch
 
 from elmo.checkpoints.folder import load_tensors, write_tensors
 from elmo.checkpoints.together import replaced_together, take_back
-from elmo.config import config_to_dict, read_json
+from elmo.config import config_to_dict, read_json_object
 from elmo.encoders.encoder import Encoder, EncoderRecord, check_same, record
 from elmo.encoders.specification import TFIDF
 from elmo.model.device import named_device
@@ -243,7 +243,7 @@ def best_run(folder: Path) -> Path:
 
 def _read_about(where: Path) -> dict[str, Any]:
     """What the file of a model says of it."""
-    values = read_json(where)
+    values = read_json_object(where)
     if values.get("format") != FORMAT:
         raise ValueError(f'{where} is not of a task model: no "format": "{FORMAT}"')
     if values.get("version") != FORMAT_VERSION:

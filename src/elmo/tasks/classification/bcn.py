@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo.config import check_dropout, check_positive
-from elmo.tasks.attention import check_attended
+from elmo.tasks.attention import check_attended, masked_softmax
 from elmo.tasks.bilstm import BiLstm
 from elmo.tasks.classification.data import LabelledText
 from elmo.tasks.classification.model import (
@@ -138,13 +138,6 @@ def self_attended(
     """For each token the mean of all, weighed by the softmax of their products with it."""
     affinity = vectors @ vectors.transpose(1, 2)  # (batch, tokens, tokens)
     return masked_softmax(affinity, mask.unsqueeze(1)) @ vectors
-
-
-def masked_softmax(
-    scores: Float[Tensor, "batch *tokens"], mask: Bool[Tensor, "batch *#tokens"]
-) -> Float[Tensor, "batch *tokens"]:
-    """Softmax over the last axis, of real tokens alone; there is always one."""
-    return scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
 
 
 def pooled(
