@@ -15,7 +15,7 @@ from circumstances import circumstances
 from elmo.config import config_to_dict, read_json_object
 from elmo.json_files import read_json_lines, write_json
 from elmo.tasks.comparison import results_of
-from elmo.tasks.fit import NOT_OF_RESULTS
+from elmo.tasks.identity import NOT_OF_RESULTS
 from elmo.tasks.recipe import TaskRecipe, read_task_recipe
 from elmo.tasks.run import RESULTS_FILE
 

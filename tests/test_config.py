@@ -238,11 +238,14 @@ def test_values_become_what_the_setting_is():
     ("values", "said"),
     [
         ({}, 'setting "name" is missing'),
-        ({"name": 3}, '"name" is 3, but expected str'),
-        ({"name": "a", "numbers": 1}, '"numbers" is 1, but expected tuple[int, ...]'),
-        ({"name": "a", "numbers": ["1"]}, "\"numbers\" is '1', but expected int"),
-        ({"name": "a", "numbers": [True]}, '"numbers" is True, but expected int'),
-        ({"name": "a", "clip": "3"}, "\"clip\" is '3', but expected float | None"),
+        ({"name": 3}, '"name" is 3, but expected a string'),
+        (
+            {"name": "a", "numbers": 1},
+            '"numbers" is 1, but expected a list of whole numbers, as [1, 2]',
+        ),
+        ({"name": "a", "numbers": ["1"]}, "\"numbers\" is '1', but expected a whole number"),
+        ({"name": "a", "numbers": [True]}, '"numbers" is True, but expected a whole number'),
+        ({"name": "a", "clip": "3"}, "\"clip\" is '3', but expected a number"),
     ],
 )
 def test_values_of_another_type_are_refused(values, said):

@@ -412,6 +412,15 @@ def _default_table(field: dataclasses.Field[Any]) -> dict[str, Any]:
     return config_to_dict(default)
 
 
+_KINDS: Mapping[Any, tuple[str, str]] = {
+    str: ("a string", "strings"),
+    int: ("a whole number", "whole numbers"),
+    float: ("a number", "numbers"),
+    bool: ("true or false", "truth values"),
+}
+_EXAMPLES = {str: '"…"', int: "1, 2", float: "0.1, 0.2"}
+
+
 def _convert(value: Any, hint: Any, name: str, where: str) -> Any:
     """`value` as the type `hint` says: tables to dataclasses, lists to tuples, ints to floats."""
     prefix = f"{where}: " if where else ""
@@ -445,5 +454,15 @@ def _convert(value: Any, hint: Any, name: str, where: str) -> Any:
     raise wrong
 
 
-def _describe(hint: Any) -> str:
-    return str(hint.__name__ if isinstance(hint, type) else hint).replace("NoneType", "none")
+def _describe(hint: Any, *, many: bool = False) -> str:
+    """A type, as who writes a recipe calls it."""
+    if get_origin(hint) in (Union, UnionType):
+        kinds = [option for option in get_args(hint) if option is not type(None)]
+        return " or ".join(_describe(kind, many=many) for kind in kinds)
+    if get_origin(hint) is tuple:
+        first, *others = get_args(hint)
+        if others == [Ellipsis]:
+            return f"a list of {_describe(first, many=True)}, as [{_EXAMPLES.get(first, '…')}]"
+        return f"a list of {1 + len(others)}: {', '.join(map(_describe, (first, *others)))}"
+    one, several = _KINDS.get(hint, (str(hint), str(hint)))
+    return several if many else one

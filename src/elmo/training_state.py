@@ -20,6 +20,8 @@ from torch import Tensor
 
 STATE_FILE = "training.safetensors"
 ABOUT = "training"
+SAFETENSORS_TEMPORARY = ".tmp??????"
+"""What safetensors calls a file that it is writing, as a pattern."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,13 @@ def read_state(folder: Path) -> TrainingState | None:
             return TrainingState({name: file.get_tensor(name) for name in file.keys()}, about)  # noqa: SIM118
     except (SafetensorError, KeyError, ValueError) as error:
         raise ValueError(f"{path} is damaged ({error}): begin again in another output") from None
+
+
+def sweep_state(folder: Path) -> None:
+    """Clear away what killed processes left of writing a state; nobody else may write there."""
+    for pattern in (f"{STATE_FILE}.*tmp", SAFETENSORS_TEMPORARY):
+        for path in folder.glob(pattern):
+            path.unlink()
 
 
 def _flush(path: Path) -> None:

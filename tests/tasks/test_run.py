@@ -16,7 +16,7 @@ from elmo.tasks import batches, fit
 from elmo.tasks.recipe import read_task_recipe, task_recipe
 from elmo.tasks.run import RESULTS_FILE, drawn, spread, train_task
 from elmo.tasks.trained import TASK_FILE, WEIGHTS_FILE, Trained
-from elmo.training_state import STATE_FILE
+from elmo.training_state import STATE_FILE, read_state
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +193,7 @@ def test_results_of_seeds_that_are_not_asked_for_again_are_kept_beside_the_other
     assert again["other_seeds"] == {"1": other["other_seeds"]["1"]}
     longer = told(seeds=[3], training__n_epochs=2)
     assert longer["other_seeds"] == {}
-    assert "of seeds 1, 2 are by a recipe with another training, and go" in caplog.text
+    assert "of seeds 1, 2 are by a recipe that differs in training, and go" in caplog.text
 
 
 def test_another_recipe_does_not_go_on_with_a_run(tmp_path):
@@ -201,6 +201,91 @@ def test_another_recipe_does_not_go_on_with_a_run(tmp_path):
     other = toy_recipe(tmp_path, training__n_epochs=2, model__hidden_dim=13)
     with pytest.raises(ValueError, match=r"run by another recipe \(model was .*hidden_dim"):
         train_task(other, resume=True)
+
+
+def test_a_run_does_not_go_on_with_other_data(tmp_path):
+    recipe = toy_recipe(tmp_path, training__n_epochs=1, data__dev=[str(tmp_path / "other.txt")])
+    write_toy(tmp_path / "other.txt", n=8, seed=2)
+    train_task(recipe)
+    longer = replace(recipe, training=replace(recipe.training, n_epochs=2))
+    for name in ("other.txt", "train.txt"):
+        text = (tmp_path / name).read_text()
+        for changed in (text.replace("Oslo", "Rome"), text.replace("LOC", "GPE")):
+            assert changed != text
+            (tmp_path / name).write_text(changed)
+            with pytest.raises(ValueError, match=rf"on other data: \S+{name} has changed since"):
+                train_task(longer, resume=True)
+        (tmp_path / name).write_text(text)
+    assert train_task(longer, resume=True).fitted[1].n_steps == 10
+
+
+def test_a_run_does_not_go_on_with_another_encoder(tmp_path):
+    vectors = tmp_path / "words.txt"
+    vectors.write_text("Ada 1 0\nOslo 0 1\n")
+    settings = {"encoder": f"static:{vectors}", "encoder_mode": "on_the_fly"}
+    train_task(toy_recipe(tmp_path, training__n_epochs=1, **settings))
+    longer = toy_recipe(tmp_path, training__n_epochs=2, **settings)
+    for other in ("Ada 1 0\nOslo 0 2\n", "Ada 1 0 0\nOslo 0 2 0\n"):
+        vectors.write_text(other)
+        with pytest.raises(ValueError, match=r"another encoder: static:\S+ has other weights or"):
+            train_task(longer, resume=True)
+
+
+def test_a_run_of_an_older_version_did_not_note_its_data(tmp_path):
+    recipe = toy_recipe(tmp_path, training__n_epochs=1)
+    train_task(recipe)
+    folder = Path(recipe.output) / "seed-1"
+    state = read_state(folder)
+    older = {k: v for k, v in state.about.items() if k not in ("files", "encoders", "minutes")}
+    replace(state, about=older).write(folder)
+    longer = toy_recipe(tmp_path, training__n_epochs=2)
+    assert train_task(longer, resume=True).fitted[1].n_steps == 10
+
+
+def test_a_run_that_has_passed_a_budget_does_not_take_its_name(tmp_path):
+    train_task(toy_recipe(tmp_path, training__n_epochs=3))
+    with pytest.raises(ValueError, match=r"has made 3 epochs, but training.n_epochs is 2: give"):
+        train_task(toy_recipe(tmp_path, training__n_epochs=2), resume=True)
+    with pytest.raises(ValueError, match=r"minutes, but training.minutes is 1e-06: give another"):
+        train_task(toy_recipe(tmp_path, training__n_epochs=3, training__minutes=1e-6), resume=True)
+    by_time = {"training__minutes": 1e-6, "output": str(tmp_path / "by-time")}
+    once = train_task(toy_recipe(tmp_path, **by_time))
+    again = train_task(toy_recipe(tmp_path, **by_time), resume=True)
+    assert again.fitted[1].n_steps == once.fitted[1].n_steps and again.dev == once.dev
+
+
+def test_where_the_learning_rate_goes_by_the_budget_it_is_given_once(tmp_path):
+    def run(schedule, n_epochs):
+        changes = {"optimiser__schedule": schedule, "output": str(tmp_path / schedule)}
+        return train_task(toy_recipe(tmp_path, training__n_epochs=n_epochs, **changes), resume=True)
+
+    run("linear", 1)
+    with pytest.raises(ValueError, match=r"by another recipe \(training was .*'n_epochs': 1,"):
+        run("linear", 2)
+    run("trapezoid", 1)
+    assert run("trapezoid", 2).fitted[1].n_steps == 10
+
+
+def test_what_a_killed_process_left_of_its_state_is_cleared_away(tmp_path):
+    recipe = toy_recipe(tmp_path, training__n_epochs=1)
+    train_task(recipe)
+    folder = Path(recipe.output) / "seed-1"
+    before = sorted(folder.iterdir())
+    for name in (".tmpJkpbJ9", f"{STATE_FILE}.bfaeb03a.tmp"):
+        (folder / name).write_bytes(b"half")
+    train_task(recipe, resume=True)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_encoding_is_told_by_the_call_that_computed_it(tmp_path):
+    recipe = toy_recipe(tmp_path, training__n_epochs=1)
+    train_task(recipe)
+    path = Path(recipe.output) / RESULTS_FILE
+    told = json.loads(path.read_text())
+    path.write_text(json.dumps({**told, "seconds_encoding": 1000.0}))
+    assert train_task(recipe, resume=True).seconds_encoding == 1000.0
+    longer = toy_recipe(tmp_path, training__n_epochs=2)
+    assert train_task(longer, resume=True).seconds_encoding < 1000.0
 
 
 def test_speed_is_of_the_time_since_the_last_report(tmp_path, monkeypatch):
@@ -439,11 +524,13 @@ def test_a_model_whose_file_says_something_else_is_told(runs, tmp_path, key, val
         Trained.load(tmp_path)
 
 
-@pytest.mark.parametrize("results", [{}, {"runs": {"1": {}}}, {"runs": 3, "recipe": {}}])
+@pytest.mark.parametrize(
+    "results", ["{", "[]", "{}", '{"runs": {"1": {}}}', '{"runs": 3, "recipe": {}}']
+)
 def test_results_that_are_damaged_are_told_before_anything_is_done(tmp_path, results):
     recipe = toy_recipe(tmp_path)
     Path(recipe.output).mkdir()
-    (Path(recipe.output) / RESULTS_FILE).write_text(json.dumps(results))
+    (Path(recipe.output) / RESULTS_FILE).write_text(results)
     with pytest.raises(ValueError, match=r"results\.json is damaged: move it away"):
         train_task(recipe, resume=True)
 

@@ -13,7 +13,7 @@ from elmo.pretrain.recipe import PretrainRecipe
 from elmo.pretrain.report import Pretrained
 from elmo.text import write_lines
 from elmo.training import METRICS_FILE
-from elmo.training_state import STATE_FILE
+from elmo.training_state import STATE_FILE, sweep_state
 
 SUMMARY_FILE = "pretraining.json"
 CORPUS_FOLDER, LAST_FOLDER = "corpus", "last"
@@ -37,7 +37,8 @@ def sweep(folder: Path) -> None:
     """Clear away what a run left that was killed while it saved: only what its files are called."""
     for place in (folder, folder / LAST_FOLDER):
         recover_folder(place)
-    for file in (STATE_FILE, SUMMARY_FILE, METRICS_FILE):
+    sweep_state(folder)
+    for file in (SUMMARY_FILE, METRICS_FILE):
         for path in folder.glob(f"{file}.*tmp"):
             path.unlink()
 

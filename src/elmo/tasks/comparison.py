@@ -16,6 +16,7 @@ from urllib.parse import quote
 from elmo.config import config_to_dict, read_json_object
 from elmo.recipe_file import quoted
 from elmo.tasks.documents import open_token_encoders
+from elmo.tasks.identity import checksums
 from elmo.tasks.recipe import TaskRecipe, read_task_recipe
 from elmo.tasks.registry import task_named
 from elmo.tasks.run import RESULTS_FILE
@@ -158,9 +159,13 @@ def _read_recipe(recipe: str | Path, overrides: Sequence[str], output: str | Pat
 
 
 def _is_done(recipe: TaskRecipe) -> bool:
-    """Whether its folder has the results of this very recipe."""
+    """Whether its folder has the results of this very recipe, on this very data."""
     path = Path(recipe.output) / RESULTS_FILE
-    return path.exists() and read_json_object(path).get("recipe") == config_to_dict(recipe)
+    if not path.exists():
+        return False
+    before, files = read_json_object(path), checksums(recipe.data)
+    same_files = before.get("files", files) == files  # an older version did not write them
+    return same_files and before.get("recipe") == config_to_dict(recipe)
 
 
 def _open_encoders(recipe: TaskRecipe) -> None:

@@ -18,9 +18,9 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs, gather_object
 from torch import Tensor
 
-from elmo.config import config_to_dict
 from elmo.model.device import named_device
 from elmo.tasks.batches import share_of, shuffled_batches
+from elmo.tasks.identity import Checksums, check_continues, identity
 from elmo.tasks.moving_average import MovingAverage
 from elmo.tasks.task import n_rows, n_tokens
 from elmo.tasks.trained import Trained
@@ -29,8 +29,6 @@ from elmo.training_state import STATE_FILE, TrainingState, read_state
 
 logger = logging.getLogger(__name__)
 
-NOT_OF_RESULTS = ("output", "cache", "cache_gb", "seeds", "tensorboard")
-"""Settings of a recipe that change no result of a seed."""
 TELL_SECONDS = 1.0
 """Between two reports."""
 SAVE_SECONDS = 600.0
@@ -115,6 +113,7 @@ class Fit:
         train: Examples to learn from.
         dev: Examples to measure on.
         seed: Of order and dropout.
+        files: Of the data, by which a run knows whether it can go on.
         folder: Of the best model, the metric log and the state to go on from.
         accelerator: Device and processes.
         report: Called now and then.
@@ -127,6 +126,7 @@ class Fit:
         dev: Sequence[Any],
         *,
         seed: int,
+        files: Checksums,
         folder: Path,
         accelerator: Accelerator,
         report: Callable[[Progress], object] | None = None,
@@ -143,6 +143,13 @@ class Fit:
         self.model = accelerator.prepare_model(trained.model)
         self.lengths = [n_tokens(self.task, example) for example in train]
         self.rows = [n_rows(self.task, example) for example in train]
+        self.identity = identity(
+            self.recipe,
+            files,
+            trained.encoders,
+            n_examples=(len(train), len(dev)),
+            n_processes=accelerator.num_processes,
+        )
         self.n_steps = self.best_step = 0
         self.epoch, self.position = 0, 0
         self.patience = Patience(self.settings.patience)
@@ -344,7 +351,8 @@ class Fit:
             "scale": self.optimiser.scale,
             "scores": self.scores,
             "seconds": self.budget.seconds,
-            "recipe": self._identity(),
+            "minutes": self.settings.minutes,
+            **self.identity,
         }
         TrainingState(tensors, about).write(self.folder)
 
@@ -354,12 +362,13 @@ class Fit:
         if state is None:
             return 0.0
         about = state.about
-        check_same(about["recipe"], self._identity(), self.folder / STATE_FILE)
+        check_continues(about, self.identity, self.folder / STATE_FILE)
         self.trained.model.load_state_dict(state.part("model"))
         self.optimiser.load_state_dict(state.part("optimiser"))
         self.average.load_state_dict(state.part("average"))
         self.n_steps, self.best_step = about["step"], about["best_step"]
         self.epoch, self.position = about["epoch"], about["position"]
+        self._check_length(about)
         self.patience.best, self.patience.n_since = about["best"], about["n_since"]
         self.waited, self.optimiser.scale = about["waited"], about["scale"]
         self.scores = about["scores"]
@@ -367,20 +376,27 @@ class Fit:
         logger.info("seed %d: going on from step %d", self.seed, self.n_steps)
         return float(about["seconds"])
 
-    def _identity(self) -> dict[str, Any]:
-        """What a run that goes on has to have in common with the run before."""
-        values = config_to_dict(self.recipe)
-        for name in NOT_OF_RESULTS:
-            values.pop(name)
-        values["training"] = {
-            name: value
-            for name, value in values["training"].items()
-            if name not in ("n_epochs", "minutes", "patience", "device")
-        }
-        values["data"].pop("test")
-        values["n_train"], values["n_dev"] = len(self.train), len(self.dev)
-        values["n_processes"] = self.accelerator.num_processes
-        return values
+    def _check_length(self, about: Mapping[str, Any]) -> None:
+        """Refuse a budget that a run has passed already: what is there is not of it.
+
+        Raises:
+            ValueError: If it has.
+        """
+        epochs = self.epoch + self.position / len(self._batches(self.epoch))
+        settings, minutes = self.settings, about["seconds"] / 60
+        where = self.folder / STATE_FILE
+        if epochs > settings.n_epochs:
+            raise ValueError(
+                f"{where} is of a run that has made {epochs:.3g} epochs, but training.n_epochs is "
+                f"{settings.n_epochs}: give another output, or as many"
+            )
+        # By the clock a run ends a little late.
+        changed = about.get("minutes", settings.minutes) != settings.minutes
+        if settings.minutes is not None and changed and minutes > settings.minutes:
+            raise ValueError(
+                f"{where} is of a run that has taken {minutes:.3g} minutes, but training.minutes "
+                f"is {settings.minutes:g}: give another output, or as many"
+            )
 
 
 def accelerator_for(device: str) -> Accelerator:
@@ -392,18 +408,3 @@ def accelerator_for(device: str) -> Accelerator:
     target = named_device(device)
     unused = DistributedDataParallelKwargs(find_unused_parameters=True)
     return Accelerator(cpu=target.type == "cpu", kwargs_handlers=[unused])
-
-
-def check_same(before: Mapping[str, Any], now: Mapping[str, Any], where: Path) -> None:
-    """Refuse to go on by another recipe.
-
-    Raises:
-        ValueError: If anything differs; the settings are named.
-    """
-    differing = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
-    if differing:
-        told = "; ".join(f"{key} was {before.get(key)!r}, is {now.get(key)!r}" for key in differing)
-        raise ValueError(
-            f"{where} is of a run by another recipe ({told}): give another output, or the recipe "
-            "it began with"
-        )

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -26,12 +26,13 @@ from elmo.memory import peak_memory
 from elmo.seed_scores import mean_and_deviation
 from elmo.tasks.documents import fitted_documents, open_token_encoders
 from elmo.tasks.features import Features, LayersOf, words_of
-from elmo.tasks.fit import NOT_OF_RESULTS, Fit, Fitted, Progress, accelerator_for
+from elmo.tasks.fit import Fit, Fitted, Progress, accelerator_for
+from elmo.tasks.identity import NOT_OF_RESULTS, Checksums, checksums
 from elmo.tasks.recipe import TaskRecipe
 from elmo.tasks.registry import task_named
 from elmo.tasks.task import ReadsTraining, ReadsWhole
 from elmo.tasks.trained import TASK_FILE, Trained, new_model, recover_model, with_seed
-from elmo.training_state import STATE_FILE
+from elmo.training_state import STATE_FILE, sweep_state
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,8 @@ class TaskResults:
         dev: Scores of each seed's best model.
         test: Likewise on test; empty where there is none.
         fitted: How each seed's training went.
-        seconds_encoding: Spent on the encoders' layers before training.
+        seconds_encoding: Spent on the encoders' layers before training, in this call or the one
+            before it that took longer; what the cache had from other recipes took none.
         peak_memory: Bytes of memory that the process had at most.
         layer_weights: Of each seed's mixes.
         first_process: Whether this is the process that speaks, of several.
@@ -102,7 +104,8 @@ def train_task(
     with alone_in(output) if accelerator.is_main_process else nullcontext():
         if accelerator.is_main_process:
             _prepare_output(output, resume=resume)
-            others = _other_seeds(recipe)
+        files = checksums(recipe.data)
+        earlier = _earlier(recipe, files) if accelerator.is_main_process else _Earlier()
         accelerator.wait_for_everyone()
         task = task_named(recipe.task)
         words = _first_words(recipe)
@@ -114,7 +117,7 @@ def train_task(
         dev, test, fitted, weights = {}, {}, {}, {}
         for seed in recipe.seeds:
             trained, run = _train_seed(
-                recipe, seed, data, encoders, sources, words, accelerator, report
+                recipe, seed, data, files, encoders, sources, words, accelerator, report
             )
             dev[seed], fitted[seed] = dict(run.scores), run
             weights[seed] = trained.model.inputs.layer_weights()
@@ -126,13 +129,13 @@ def train_task(
             dev,
             test,
             fitted,
-            seconds_encoding,
+            max(seconds_encoding, earlier.seconds_encoding),
             peak_memory(),
             weights,
             accelerator.is_main_process,
         )
         if accelerator.is_main_process:
-            _write_results(recipe, results, others)
+            _write_results(recipe, files, results, earlier.other_seeds)
     return results
 
 
@@ -178,6 +181,7 @@ def _train_seed(
     recipe: TaskRecipe,
     seed: int,
     data: TaskData,
+    files: Checksums,
     encoders: Sequence[Encoder],
     sources: Sequence[LayersOf],
     words: Encoder | None,
@@ -211,6 +215,7 @@ def _train_seed(
         train,
         data.dev,
         seed=seed,
+        files=files,
         folder=folder,
         accelerator=accelerator,
         report=report,
@@ -300,48 +305,69 @@ def _prepare_output(folder: Path, *, resume: bool) -> None:
         )
     for run in folder.glob("seed-*"):
         recover_model(run)
+        sweep_state(run)
 
 
-def _other_seeds(recipe: TaskRecipe) -> dict[str, Any]:
-    """What `results.json` has of seeds that are not asked for now, if the recipe is the same.
+@dataclass(frozen=True)
+class _Earlier:
+    """What `results.json` has of earlier calls with the same recipe, but for the seeds.
+
+    Attributes:
+        other_seeds: Results of those that are not asked for now.
+        seconds_encoding: As in `TaskResults`.
+    """
+
+    other_seeds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    seconds_encoding: float = 0.0
+
+
+def _earlier(recipe: TaskRecipe, files: Checksums) -> _Earlier:
+    """See `_Earlier`.
 
     Raises:
         ValueError: If the file is damaged.
     """
     path = Path(recipe.output) / RESULTS_FILE
     if not path.exists():
-        return {}
-    before = read_json_object(path)
+        return _Earlier()
     now, asked = config_to_dict(recipe), set(map(str, recipe.seeds))
     try:
+        before = read_json_object(path)
         found = dict(before.get("other_seeds", {}))
         for seed, run in before["runs"].items():
             scores = {part: before[part]["seeds"][seed] for part in ("dev", "test") if before[part]}
             found[seed] = {**scores, "run": run}
         recipe_before = dict(before["recipe"])
+        seconds = float(before["seconds_encoding"])
     except (AttributeError, KeyError, TypeError, ValueError):
         raise ValueError(
             f"{path} is damaged: move it away, and --resume measures the models again"
         ) from None
     found = {seed: of_seed for seed, of_seed in found.items() if seed not in asked}
-    if not found:
-        return {}
     told = f"seeds {', '.join(found)}"
     differing = [k for k in now if k not in NOT_OF_RESULTS and now[k] != recipe_before.get(k)]
+    if before.get("files", files) != files and "data" not in differing:
+        differing.append("data")
     if differing:
-        logger.warning(
-            "%s: the results of %s are by a recipe with another %s, and go; their models stay",
-            path,
-            told,
-            ", ".join(differing),
-        )
-        return {}
-    logger.info("%s: the results of %s, which are not asked for now, are kept", path, told)
-    return found
+        if found:
+            logger.warning(
+                "%s: the results of %s are by a recipe that differs in %s, and go; their models "
+                "stay",
+                path,
+                told,
+                ", ".join(differing),
+            )
+        return _Earlier()
+    if found:
+        logger.info("%s: the results of %s, which are not asked for now, are kept", path, told)
+    return _Earlier(found, seconds)
 
 
 def _write_results(
-    recipe: TaskRecipe, results: TaskResults, others: Mapping[str, Mapping[str, Any]]
+    recipe: TaskRecipe,
+    files: Checksums,
+    results: TaskResults,
+    others: Mapping[str, Mapping[str, Any]],
 ) -> None:
     """Say in a file what was done and what came of it."""
 
@@ -356,6 +382,7 @@ def _write_results(
 
     values = {
         "recipe": config_to_dict(recipe),
+        "files": files,
         "metric": results.metric,
         "dev": summary(results.dev),
         "test": summary(results.test) if results.test else None,

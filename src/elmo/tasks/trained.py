@@ -268,11 +268,13 @@ def _opened(recipe: TaskRecipe, encoder: str | None, *, device: str) -> tuple[En
         return open_token_encoders(task, encoder, device=device)
     try:
         return open_token_encoders(task, recipe.encoder, device=device)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(
-            f"{error}. The model was trained on it: if it lies elsewhere now, say where by encoder "
-            "(--encoder)"
-        ) from None
+    except (OSError, ValueError) as error:
+        told = (
+            f"{error}. The model was trained on {recipe.encoder}: if that lies elsewhere now, say "
+            "where by encoder (--encoder)"
+        )
+        missing = FileNotFoundError if isinstance(error, FileNotFoundError) else ValueError
+        raise missing(told) from None
 
 
 def recover_model(folder: Path) -> None:
