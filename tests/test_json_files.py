@@ -58,7 +58,7 @@ def test_a_line_that_is_no_record_is_refused(tmp_path, line, said):
     ("record", "said"),
     [
         ({}, 'here: "a" is missing, but a string is wanted'),
-        ({"a": None}, 'here: "a" is null, null, but a string is wanted'),
+        ({"a": None}, 'here: "a" is null, but a string is wanted'),
         ({"a": 3}, 'here: "a" is a whole number, 3, but a string is wanted'),
         ({"a": ["x" * 50]}, f'here: "a" is a list, ["{"x" * 38}…, but a string is wanted'),
         ({"a": "\ud800"}, 'here: "a" holds a lone surrogate at character 0'),

@@ -58,6 +58,15 @@ def test_tabs_and_lines_of_white_space_are_read(write):
     assert read_tagged(path) == [TaggedSentence(("a",), ("O",)), TaggedSentence(("b",), ("B-x",))]
 
 
+def test_conllu_is_known_by_its_first_token_too(write):
+    by_name = read_tagged(write(CONLLU, "data.conllu"))
+    assert read_tagged(write(CONLLU, "data.txt")) == by_name
+    bare = "".join(line for line in CONLLU.splitlines(True) if not line.startswith("#"))
+    assert [s.tags for s in read_tagged(write(bare, "stdin"))] == [s.tags for s in by_name]
+    columns = "1 B-X\nAda O\n"
+    assert read_tagged(write(columns, "columns.txt"))[0].tokens == ("1", "Ada")
+
+
 def test_conllu_has_words_and_neither_ranges_nor_empty_nodes(write):
     path = write(CONLLU, "data.conllu")
     first, second = read_tagged(path)
@@ -116,15 +125,15 @@ def test_broken_conllu_is_refused_with_file_and_line(write, text, line, message)
 
 
 @pytest.mark.parametrize(
-    ("name", "column", "message"),
+    ("text", "column", "message"),
     [
-        ("data.conllu", "upo", 'column is "upo", which CoNLL-U has not. Did you mean "upos"?'),
-        ("data.conllu", 3, 'column is "3", which CoNLL-U has not.'),
-        ("data.txt", "upos", "column is 'upos', but columns have numbers here"),
+        (CONLLU, "upo", 'column is "upo", which CoNLL-U has not. Did you mean "upos"?'),
+        (CONLLU, 3, 'column is "3", which CoNLL-U has not.'),
+        ("Ada O\n", "upos", "column is 'upos', but columns have numbers here"),
     ],
 )
-def test_a_column_that_there_is_not_is_refused(write, name, column, message):
-    path = write(CONLLU, name)
+def test_a_column_that_there_is_not_is_refused(write, text, column, message):
+    path = write(text)
     with pytest.raises(ValueError, match=re.escape(f"{path}: {message}")):
         read_tagged(path, column=column)
 

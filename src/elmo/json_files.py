@@ -102,7 +102,8 @@ def checked(value: Any, kind: type[Kind], where: str) -> Kind:
     if type(value) is not kind:
         shown = json.dumps(value, ensure_ascii=False)
         shown = shown if len(shown) <= 40 else f"{shown[:40]}…"
-        raise ValueError(f"{where} is {_NAMES[type(value)]}, {shown}, but {_NAMES[kind]} is wanted")
+        found = shown if value is None else f"{_NAMES[type(value)]}, {shown}"
+        raise ValueError(f"{where} is {found}, but {_NAMES[kind]} is wanted")
     if isinstance(value, str):
         check_text(value, where)
     return value

@@ -59,7 +59,10 @@ class TaggedSentence:
 def read_tagged(
     path: str | Path, *, column: int | str | None = None, labelled: bool = True
 ) -> list[TaggedSentence]:
-    """Read a file of tagged sentences: CoNLL-U where its name says `.conllu`, else columns.
+    """Read a file of tagged sentences: CoNLL-U or columns.
+
+    CoNLL-U is known by a name in `.conllu`, or by a first token with ten columns between tabs, of
+    which the first is a number.
 
     Args:
         path: The file.
@@ -75,7 +78,7 @@ def read_tagged(
     """
     path = Path(path)
     kept = path.with_suffix("") if path.suffix in COMPRESSED else path
-    conllu = kept.suffix == ".conllu"
+    conllu = kept.suffix == ".conllu" or _begins_as_conllu(path)
     lines = list(read_lines(path)) if conllu else []
     if conllu:
         rows = _conllu_rows(path, lines, "upos" if column is None else column)
@@ -94,6 +97,15 @@ def read_tagged(
         kept_lines = (ConlluLines(tuple(block), at) for has_text, block in blocks if has_text)
         return [replace(s, conllu=of) for s, of in zip(sentences, kept_lines, strict=True)]
     return sentences
+
+
+def _begins_as_conllu(path: Path) -> bool:
+    for line in read_lines(path):
+        if line.strip() and not line.startswith("#"):
+            values = line.split("\t")
+            has_id = re.fullmatch(r"[0-9]+([-.][0-9]+)?", values[0]) is not None
+            return has_id and len(values) == len(CONLLU_COLUMNS)
+    return False
 
 
 Row = tuple[str, str, int] | None

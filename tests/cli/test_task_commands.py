@@ -106,6 +106,30 @@ def test_predict_reads_standard_input_and_writes_standard_output(folder, capsys,
     assert not (folder / "-").exists()
 
 
+def test_predict_knows_the_format_of_standard_input(folder, capsys, monkeypatch):
+    def given(text, *options):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        return ["predict", "runs", "-", *options]
+
+    row = "1\tAda\tada\tNOUN" + "\t_" * 6 + "\n\n"  # no comment before it
+    for options in ([], ["--format", "conllu"]):
+        assert run(*given(row, *options)) == 0
+        assert re.fullmatch(r"1\tAda\tada\t([BI]-\w+|O)(\t_){6}\n\n", capsys.readouterr().out)
+    told = refused(capsys, *given("Ada O\nOslo\n"))
+    assert told.startswith("error: standard input, line 2: 'Oslo' has 1 columns")
+    told = refused(capsys, "predict", "runs", "dev.txt", "--format", "conllu")
+    assert "--format is of standard input, but INPUT is dev.txt" in told
+
+
+def test_evaluate_refuses_what_it_would_not_do(capsys):
+    assert "give one of them" in refused(
+        capsys, "evaluate", "runs", "dev.txt", "--report", "--json"
+    )
+    assert "give predictions a file" in refused(
+        capsys, "evaluate", "runs", "dev.txt", "--output", "-"
+    )
+
+
 def test_what_the_system_refuses_is_told_by_the_name_of_the_file(folder, capsys):
     (folder / "taken").write_text("")
     told = refused(capsys, "train", "toy.toml", "--output", "taken")
@@ -157,7 +181,10 @@ def test_a_folder_whose_name_is_a_number_holds_runs_too(folder):
         (["train", "toy.toml", "--set", "model=0"], "expected a table of settings, but found 0"),
         (["evaluate", "runs", "no.txt"], "no.txt does not exist"),
         (["evaluate", "here", "dev.txt"], "here holds no task model"),
-        (["evaluate", "runs", "dev.txt", "--encoder", "elmo"], "trained on 0 encoders (none), but"),
+        (
+            ["evaluate", "runs", "dev.txt", "--encoder", "elmo"],
+            "trained on no encoder, but is given elmo",
+        ),
         (["evaluate", "runs", "dev.txt", "--output", "no/a.txt"], "no does not exist; create it"),
         (["predict", "runs", "dev.txt", "no/a.txt"], "no does not exist; create it"),
         (["predict", "runs", "dev.txt", "runs"], "runs is a folder, but a file is to be written"),

@@ -101,6 +101,19 @@ def test_one_layer_alone_has_no_weights_to_learn_but_a_scale(layer, number):
     ]
 
 
+@pytest.mark.parametrize("where", ["input", "output"])
+def test_numbers_of_the_encoder_are_dropped_in_training_alone(where):
+    source, chance = features(Fake(dim=400)), 0.25
+    config, mix = InputConfig(dropout=0.0), MixConfig(dropout=chance)
+    inputs = TokenInput(config, len(VOCABULARY), (Fake(dim=400),), mix, where=where)
+    batch = source.batch([["bank"]])
+    mixed = getattr(inputs.eval()(batch), where)[0, 0, -400:]
+    dropped = getattr(inputs.train()(batch), where)[0, 0, -400:]
+    kept = dropped != 0
+    assert 0.65 < kept.float().mean() < 0.85 and mixed.all()
+    torch.testing.assert_close(dropped[kept], mixed[kept] / (1 - chance))
+
+
 def test_the_penalty_is_that_of_all_mixes():
     inputs = TokenInput(
         InputConfig(), 5, (Fake(), Fake(n_layers=2)), MixConfig(l2=0.5), where="both"

@@ -7,7 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from elmo.cli.console import console, counting
-from elmo.cli.options import Device, existing
+from elmo.cli.options import STDOUT, Device, existing
 
 
 def evaluate(
@@ -33,6 +33,10 @@ def evaluate(
     from elmo.tasks.trained import Trained
     from elmo.text import check_writable
 
+    if output == STDOUT:
+        raise ValueError("--output -: scores go to standard output; give predictions a file")
+    if report and as_json:
+        raise ValueError("--report is a table for people, --json is not: give one of them")
     if output is not None:
         check_writable(output)
     trained = Trained.load(model, encoder=encoder, device=device)

@@ -14,18 +14,24 @@ from elmo.cli.options import STDIN, STDOUT, Device, existing_or_stdin
 def predict(
     model: Annotated[Path, Argument(help="Folder of a task model, or of a recipe's runs.")],
     input: Annotated[
-        Path, Argument(help="A file in a format of the task, or text with --text; - is stdin.")
+        Path,
+        Argument(help="A file in a format of the task, or text with --text; - is standard input."),
     ],
     output: Annotated[
-        Path, Argument(help="Where to write, in the task's standard format; - is stdout.")
+        Path,
+        Argument(help="Where to write, in the task's standard format; - is standard output."),
     ] = STDOUT,
     text: Annotated[
-        bool, Option("--text", help="INPUT is plain text, a sentence or document per line.")
+        bool, Option("--text", help="INPUT is plain text, laid out as the guide says of the task.")
     ] = False,
     tokenized: Annotated[
         bool, Option("--tokenized", help="The text's tokens stand between spaces already.")
     ] = False,
     language: Annotated[str, Option(help="Whose rules split text into tokens.")] = "en",
+    format: Annotated[
+        str | None,
+        Option(help="How the name of standard input would end: conllu, tsv, jsonl, trees, …"),
+    ] = None,
     encoder: Annotated[
         str | None, Option(help="Where the encoder lies now, if it was moved since training.")
     ] = None,
@@ -39,20 +45,27 @@ def predict(
     from elmo.text import WHITESPACE, Tokenizer, check_writable
 
     existing_or_stdin(input)
+    if format is not None and input != STDIN:
+        raise ValueError(f"--format is of standard input, but INPUT is {input}: name its file so")
     if output != STDOUT:
         check_writable(output)
     trained = Trained.load(model, encoder=encoder, device=device)
     task = trained.task
     with TemporaryDirectory() as folder:
         # Formats are recognised by a look at the beginning, so that a file is read twice.
-        source = Path(folder) / "stdin" if input == STDIN else input
+        source = input
         if input == STDIN:
+            name = "standard input" if format is None else f"standard input.{format.lstrip('.')}"
+            source = Path(folder) / name
             source.write_bytes(sys.stdin.buffer.read())
-        if text or tokenized:
-            tokenizer = Tokenizer(WHITESPACE if tokenized else language)
-            examples = task.read_text(source, tokenizer)
-        else:
-            examples = task.read(source, trained.settings, labelled=False)
+        try:
+            if text or tokenized:
+                tokenizer = Tokenizer(WHITESPACE if tokenized else language)
+                examples = task.read_text(source, tokenizer)
+            else:
+                examples = task.read(source, trained.settings, labelled=False)
+        except ValueError as error:  # the folder is nobody's business
+            raise ValueError(str(error).replace(f"{folder}/", "")) from None
         if not examples:
             raise ValueError(f"{input} holds nothing to answer: no line has a token")
         with counting("Answering", len(examples)) as advance:

@@ -1,10 +1,10 @@
 """A part of the cache of layers: a file of arrays, and an index of those that are safe.
 
 `000001.layers` holds float32 arrays (layers, tokens, dim), one after the other; `000001.index` a
-record of 32 bytes for each: key, offset, tokens, checksum. A record is written after the array that
-it tells of is on disk: what a killed process left is whole as far as its index goes, and the rest
-is cut off. Both files have their full length from the start, so that others see how much of the
-bound is spoken for.
+record of 32 bytes for each: key, offset, tokens, and a checksum of these three. A record is written
+after the array that it tells of is on disk: what a killed process left is whole as far as its index
+goes, and the rest is cut off. Both files have their full length from the start, so that others see
+how much of the bound is spoken for.
 """
 
 import os

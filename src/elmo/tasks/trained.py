@@ -216,12 +216,15 @@ def check_encoders(
     """
     if len(encoders) != len(trained_on):
         raise ValueError(
-            f"{where}: the model was trained on {len(trained_on)} encoders "
-            f"({', '.join(each.name for each in trained_on) or 'none'}), but {len(encoders)} are "
-            "given"
+            f"{where}: the model was trained on {_named(trained_on)}, but is given "
+            f"{_named(encoders)}: give as many encoders"
         )
     for encoder, each in zip(encoders, trained_on, strict=True):
         check_same(encoder, each)
+
+
+def _named(encoders: Sequence[Encoder] | Sequence[EncoderRecord]) -> str:
+    return " and ".join(encoder.name for encoder in encoders) or "no encoder"
 
 
 def best_run(folder: Path) -> Path:

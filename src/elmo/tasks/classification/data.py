@@ -75,7 +75,8 @@ def read_texts(
     suffix = (path.with_suffix("") if path.suffix in COMPRESSED else path).suffix
     if suffix not in _FORMATS:
         raise ValueError(
-            f"{path}: its name says no format of labelled texts: expected {', '.join(_FORMATS)}"
+            f"{path}: its name says no format of labelled texts: expected {', '.join(_FORMATS)} "
+            "(--format of standard input)"
         )
     if phrases and _FORMATS[suffix] is not _trees:
         raise ValueError(f"{path}: has no phrases, as trees have ({', '.join(_TREES)})")
@@ -202,7 +203,8 @@ def _json(line: str, tokenizer: Tokenizer, labelled: bool, number: int) -> list[
         given = given if isinstance(given, list) else [given]
         if not all(type(label) in (str, int) for label in given):
             raise ValueError(
-                f'"label" is {given!r}, but expected a string or a number (in "labels", a list)'
+                f'"label" is {given!r}, but expected a string or a whole number '
+                '(in "labels", a list)'
             )
         labels = tuple(dict.fromkeys(map(str, given)))
         check_text(" ".join(labels), '"label"')
