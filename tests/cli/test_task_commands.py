@@ -267,13 +267,14 @@ def test_an_encoder_that_cannot_be_opened_is_told_before_any_is_trained(capsys, 
     assert "no.txt" in refused(capsys, *given)
 
 
-def test_damaged_results_of_an_encoder_are_told(folder, capsys, monkeypatch):
+@pytest.mark.parametrize("results", ["{", "{}"])
+def test_damaged_results_of_an_encoder_are_told(folder, capsys, monkeypatch, results):
     def here(command, **_):
         return type("Ended", (), {"returncode": run(*command[3:])})
 
     monkeypatch.setattr(comparison.subprocess, "run", here)
-    (folder / "damaged" / "none").mkdir(parents=True)
-    (folder / "damaged" / "none" / "results.json").write_text("{}")
+    (folder / "damaged" / "none").mkdir(parents=True, exist_ok=True)
+    (folder / "damaged" / "none" / "results.json").write_text(results)
     given = ["compare-encoders", "toy.toml", "--encoders", "none", "--output", "damaged"]
     assert run(*given) == 2
     assert "results.json is damaged: move it away" in capsys.readouterr().err

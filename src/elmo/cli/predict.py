@@ -55,7 +55,11 @@ def predict(
         # Formats are recognised by a look at the beginning, so that a file is read twice.
         source = input
         if input == STDIN:
-            name = "standard input" if format is None else f"standard input.{format.lstrip('.')}"
+            name = (
+                "standard input"
+                if format is None
+                else f"standard input.{Path(format).name.lstrip('.')}"
+            )
             source = Path(folder) / name
             source.write_bytes(sys.stdin.buffer.read())
         try:

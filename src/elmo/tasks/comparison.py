@@ -163,7 +163,11 @@ def _is_done(recipe: TaskRecipe) -> bool:
     path = Path(recipe.output) / RESULTS_FILE
     if not path.exists():
         return False
-    before, files = read_json_object(path), checksums(recipe.data)
+    try:
+        before = read_json_object(path)
+    except ValueError:  # damaged: who makes them anew says what to do
+        return False
+    files = checksums(recipe.data)
     same_files = before.get("files", files) == files  # an older version did not write them
     return same_files and before.get("recipe") == config_to_dict(recipe)
 
