@@ -248,6 +248,11 @@ def test_encoders_are_compared_in_a_table_and_a_picture(folder, capsys, monkeypa
     fewer = 100 * (static["mean"] - none["mean"]) / (100 - none["mean"])
     assert static["error_reduction"] == pytest.approx(fewer)
     assert re.search(rf"^static:words.txt +{static['mean']:.2f} ± .* {fewer:.1f} %", told, re.M)
+    text = (folder / "dev.txt").read_text()
+    (folder / "dev.txt").write_text(text.replace("Oslo", "Rome"))
+    assert run(*given, "--set", f"cache='{folder}/cache'") == 2 and len(begun) == 3
+    assert "on other data: dev.txt has changed since" in capsys.readouterr().err
+    (folder / "dev.txt").write_text(text)
 
 
 def test_an_unknown_encoder_is_told_before_any_is_trained(capsys, monkeypatch):

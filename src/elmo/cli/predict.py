@@ -55,12 +55,8 @@ def predict(
         # Formats are recognised by a look at the beginning, so that a file is read twice.
         source = input
         if input == STDIN:
-            name = (
-                "standard input"
-                if format is None
-                else f"standard input.{Path(format).name.lstrip('.')}"
-            )
-            source = Path(folder) / name
+            ending = "" if format is None else f".{Path(format).name.lstrip('.')}"
+            source = Path(folder) / f"standard input{ending}"
             source.write_bytes(sys.stdin.buffer.read())
         try:
             if text or tokenized:
