@@ -35,7 +35,8 @@ class Compared:
         error_reduction: Share of the first encoder's errors that are gone, in percent: 100 · (mean
             − first) / (100 − first).
         n_parameters: That learned.
-        seconds: Of training, the mean of the seeds, and of encoding once.
+        seconds: Of training, the mean of the seeds, and of encoding once, as far as the cache did
+            not have the layers already.
         peak_memory: Bytes.
     """
 
