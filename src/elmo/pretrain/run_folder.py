@@ -37,7 +37,7 @@ def sweep(folder: Path) -> None:
     """Clear away what a run left that was killed while it saved: only what its files are called."""
     for place in (folder, folder / LAST_FOLDER):
         recover_folder(place)
-    sweep_state(folder)
+        sweep_state(place)
     for file in (SUMMARY_FILE, METRICS_FILE):
         for path in folder.glob(f"{file}.*tmp"):
             path.unlink()

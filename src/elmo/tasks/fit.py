@@ -155,10 +155,13 @@ class Fit:
         self.patience = Patience(self.settings.patience)
         self.scores: dict[str, float] = {}
         self.waited = 0
-        seconds = self._restore()
+        before = self._restore()
         self.batches = self._batches(self.epoch)
+        self._check_length(before)
         # In epochs, not steps: where batches are bounded by tokens, epochs differ in their number.
-        self.budget = Budget(self.settings.n_epochs, self.settings.minutes, seconds=seconds)
+        self.budget = Budget(
+            self.settings.n_epochs, self.settings.minutes, seconds=before.get("seconds", 0.0)
+        )
 
     def go(self) -> Fitted:
         """Train to the end."""
@@ -356,11 +359,11 @@ class Fit:
         }
         TrainingState(tensors, about).write(self.folder)
 
-    def _restore(self) -> float:
-        """Go on from what was saved, if anything was; the seconds that it took."""
+    def _restore(self) -> Mapping[str, Any]:
+        """Go on from what was saved; what was said of it, nothing if there was none."""
         state = read_state(self.folder)
         if state is None:
-            return 0.0
+            return {}
         about = state.about
         check_continues(about, self.identity, self.folder / STATE_FILE)
         self.trained.model.load_state_dict(state.part("model"))
@@ -368,30 +371,28 @@ class Fit:
         self.average.load_state_dict(state.part("average"))
         self.n_steps, self.best_step = about["step"], about["best_step"]
         self.epoch, self.position = about["epoch"], about["position"]
-        self._check_length(about)
         self.patience.best, self.patience.n_since = about["best"], about["n_since"]
         self.waited, self.optimiser.scale = about["waited"], about["scale"]
         self.scores = about["scores"]
         self.trained.scores = dict(self.scores)
         logger.info("seed %d: going on from step %d", self.seed, self.n_steps)
-        return float(about["seconds"])
+        return about
 
-    def _check_length(self, about: Mapping[str, Any]) -> None:
+    def _check_length(self, before: Mapping[str, Any]) -> None:
         """Refuse a budget that a run has passed already: what is there is not of it.
 
         Raises:
             ValueError: If it has.
         """
-        epochs = self.epoch + self.position / len(self._batches(self.epoch))
-        settings, minutes = self.settings, about["seconds"] / 60
-        where = self.folder / STATE_FILE
+        settings, where = self.settings, self.folder / STATE_FILE
+        epochs, minutes = self._epochs(), before.get("seconds", 0.0) / 60
         if epochs > settings.n_epochs:
             raise ValueError(
                 f"{where} is of a run that has made {epochs:.3g} epochs, but training.n_epochs is "
                 f"{settings.n_epochs}: give another output, or as many"
             )
         # By the clock a run ends a little late.
-        changed = about.get("minutes", settings.minutes) != settings.minutes
+        changed = before.get("minutes", settings.minutes) != settings.minutes
         if settings.minutes is not None and changed and minutes > settings.minutes:
             raise ValueError(
                 f"{where} is of a run that has taken {minutes:.3g} minutes, but training.minutes "
